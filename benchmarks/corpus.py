@@ -25,7 +25,7 @@ import numpy as np
 import lrpnumpy as lrp
 from benchmarks.speed.timing import peak_memory
 
-IN_MEMORY = 50_000  # sentences that explain_all gets at once
+IN_MEMORY = 50_000  # sentences per call of explain_all
 
 
 def sentences(model: lrp.Model, count: int, seed: int) -> list[str]:
@@ -81,7 +81,7 @@ def corpus(source: str, out: str, workers: int = 0, chunk: int = 2048) -> dict:
 def by_processes(source: str, out: str, count: int) -> dict:
     """The rate of explain_corpus by this number of processes, and the share of the one that reads and writes.
 
-    That process does its work alone, so that its share says how many workers it could keep busy.
+    That process does its work alone, so that its share shows how many workers it could feed.
     """
     model = lrp.load("sentiment")
     start, own = time.perf_counter(), time.process_time()
@@ -96,7 +96,7 @@ def by_processes(source: str, out: str, count: int) -> dict:
 
 
 def apart(function, *args) -> dict:
-    """A result from a process of its own, whose memory is only what the function takes."""
+    """The result of a function in a separate process, whose memory is only that of the function."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *args).result()
 
@@ -123,7 +123,7 @@ def main() -> None:
         if options.dask:
             found = {n: corpus(source, str(folder / f"{n}"), n) for n in (1, 2)}
             for n, result in found.items():
-                print(f"{n} Dask worker(s): {result['rate']:,.0f} sentences a second")
+                print(f"{n} Dask worker(s): {result['rate']:,.0f} sentences per second")
             print(f"two workers against one: {found[2]['rate'] / found[1]['rate']:.2f} x")
             corpus(source, str(folder / "threads"))
             same = equal(folder / "1", folder / "2") and equal(folder / "1", folder / "threads")
@@ -131,13 +131,13 @@ def main() -> None:
             return
         if options.processes:
             threads = apart(corpus, source, str(folder / "threads"))
-            print(f"threads: {threads['rate']:,.0f} sentences a second")
+            print(f"threads: {threads['rate']:,.0f} sentences per second")
             for n in (1, 2, 4):
                 found = apart(by_processes, source, str(folder / f"p{n}"), n)
                 same = equal(folder / "threads", folder / f"p{n}")
                 print(
-                    f"{n} processes: {found['rate']:,.0f} sentences a second, {found['rate'] / threads['rate']:.2f} x "
-                    f"threads; processor time a sentence {found['workers'] * 1e6:.0f} µs in workers, "
+                    f"{n} processes: {found['rate']:,.0f} sentences per second, {found['rate'] / threads['rate']:.2f} "
+                    f"x threads; processor time per sentence {found['workers'] * 1e6:.0f} µs in workers, "
                     f"{found['own'] * 1e6:.1f} µs in the process that reads and writes: enough for "
                     f"{found['workers'] / found['own']:.1f} workers; same bits as threads: {same}",
                     flush=True,
@@ -148,8 +148,10 @@ def main() -> None:
         after = apart(in_memory)
         memory = (before["rate"] + after["rate"]) / 2
         print(json.dumps(result))
-        print(f"explain_all in memory: {before['rate']:,.0f} before, {after['rate']:,.0f} after, sentences a second")
-        print(f"explain_corpus:        {result['rate']:,.0f} sentences a second, {result['rate'] / memory:.0%} of that")
+        print(f"explain_all in memory: {before['rate']:,.0f} before, {after['rate']:,.0f} after, sentences per second")
+        print(
+            f"explain_corpus:        {result['rate']:,.0f} sentences per second, {result['rate'] / memory:.0%} of that"
+        )
         print(f"{result['rate'] * 3600 / 1e6:,.1f} million sentences an hour; peak memory {result['memory']:,.0f} MB")
         print(f"output: {sum(path.stat().st_size for path in (folder / 'out').iterdir()) / 1e6:,.0f} MB")
 

@@ -66,7 +66,7 @@ def network(rng: np.random.Generator, dtype: str) -> lrp.Model:
 
 
 def survey(calls: int, seed: int = 0) -> Iterator[Call]:
-    """So many calls, each of a network of its own."""
+    """A number of calls, each with its own network."""
     for number in range(calls):
         rng = np.random.default_rng([seed, number])
         dtype, method, eps = str(rng.choice(["float32", "float64"])), str(rng.choice(RULES)), float(rng.choice(EPS))

@@ -1,4 +1,4 @@
-"""The figures of docs/trust.md: which method to trust on the three networks that ship with data of their own.
+"""The figures of docs/trust-results.md: a ranking of methods on the three bundled networks that have their own data.
 
     python -m benchmarks.rank --sst DIR --river piscataquis.csv --vowels DIR --out docs
 
@@ -75,10 +75,10 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     lines = [
-        "# Which method to trust: results", "",
-        "Written by `python -m benchmarks.rank`; [trust.md](trust.md) says what the columns mean. Bold: no method is "
-        "better by more than chance. A method without a value in a column is not ranked. The figures have the "
-        "intervals.", "",
+        "# Ranking of methods: results", "",
+        "Written by `python -m benchmarks.rank`; [Which method to trust](trust.md) explains the columns. Bold: no "
+        "method is better by more than chance. A method without a value in a column is not ranked. The figures show "
+        "the intervals.", "",
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()

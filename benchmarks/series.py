@@ -3,9 +3,9 @@
     python -m benchmarks.series [--explanations N] [--folder DIR]
 
 The explanations, of 20 steps and 5 features, are made by explain_corpus with a small network and stored with a column
-of four seasons; a summary by season is made in a process of its own, whose peak memory is printed. Every step of a year
-is 365 predictions of an LSTM of 64 units by lrp-all, T x T x D relevances; every window is 500 of 365 steps. Each is
-run five times after a warm-up, and the best time counts.
+of four seasons; a summary by season is computed in a separate process, whose peak memory is printed. Every step of a
+year is 365 predictions of an LSTM of 64 units by lrp-all, T x T x D relevances; every window is 500 of 365 steps. Each
+is run five times after a warm-up, and the best time counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def network(units: int, readout: Any) -> lrp.Model:
 
 
 def stored(folder: Path, count: int) -> Path:
-    """A folder with so many explanations."""
+    """A folder with this number of explanations."""
     values = np.random.default_rng(2).normal(size=(count, T, D)).astype(np.float32)
     np.savez(folder / "series.npz", values=values)
     seasons = [SEASONS[k % 4] for k in range(count)]
@@ -49,7 +49,7 @@ def stored(folder: Path, count: int) -> Path:
     return lrp.explain_corpus(network(H, "last"), folder / "series.npz", out=output, unit="feature").path
 
 
-def summarised(path: str) -> dict[str, float]:
+def summarized(path: str) -> dict[str, float]:
     """Seconds and memory of a summary, and whether the groups are all there."""
     start = time.perf_counter()
     found = lrp.open_explanations(path)
@@ -90,7 +90,7 @@ def main() -> None:
         path = stored(Path(folder), options.explanations)
         print(f"{options.explanations:,} explanations stored in {time.perf_counter() - start:.0f} s, "
               f"{path.stat().st_size / 1e6:,.0f} MB")  # fmt: skip
-        found = apart(summarised, str(path))
+        found = apart(summarized, str(path))
         print(f"summary by season in {found['seconds']:.1f} s, peak memory {found['memory']:,.0f} MB")
 
 

@@ -1,7 +1,7 @@
 """Train the encoder-decoder that ships: it spells a word backwards. `python -m benchmarks.train_reverse OUT.h5`
 
-The encoder reads the letters of a word. The decoder starts from its last states and gives one letter a step, knowing
-those that it has given. Needs the extra `train`; about half a minute on one core.
+The encoder reads the letters of a word. The decoder starts from its last states and outputs one letter per step,
+knowing those that it has given. Needs the extra `train`; about half a minute on one core.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Reverse(nn.Module):
         self.head = nn.Linear(HIDDEN, len(LETTERS))
 
     def forward(self, source: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-        """Scores (N, T, letters) from unit vectors of the word and of what was given before each step."""
+        """Scores (N, T, letters) from unit vectors of the word and of the letters before each step."""
         _, state = self.encoder(source)
         return self.head(self.decoder(given, state)[0])
 
 
 def batch(rng: np.random.Generator, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Words of one length, what the decoder gets, and what it should give."""
+    """Words of one length, the decoder's inputs, and its targets."""
     letters = rng.integers(0, len(LETTERS), (count, int(rng.integers(SHORTEST, LONGEST + 1))))
     wanted = letters[:, ::-1].copy()
     given = np.concatenate([np.full((count, 1), len(LETTERS)), wanted[:, :-1]], axis=1)
@@ -49,14 +49,14 @@ def trained(seed: int = 0) -> tuple[Reverse, float]:
     torch.set_num_threads(1)
     rng = np.random.default_rng(seed)
     network = Reverse()
-    optimiser = torch.optim.Adam(network.parameters(), lr=5e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     for step in range(STEPS):
         source, given, wanted = batch(rng, BATCH)
         loss = nn.functional.cross_entropy(network(source, given).flatten(0, 1), wanted.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         if step % 250 == 0:
             print(f"step {step}: loss {loss.item():.3f}", file=sys.stderr)

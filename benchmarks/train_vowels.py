@@ -44,8 +44,8 @@ def trained(x: list[np.ndarray], y: np.ndarray, seed: int = 0) -> Network:
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     network = Network()
-    optimiser = torch.optim.Adam(network.parameters(), lr=5e-3, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, EPOCHS)
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-3, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     series = [torch.from_numpy(one.astype(np.float32)) for one in x]
     for _ in tqdm(range(EPOCHS), "training", mininterval=5):
         for some in torch.randperm(len(x)).split(BATCH):
@@ -53,9 +53,9 @@ def trained(x: list[np.ndarray], y: np.ndarray, seed: int = 0) -> Network:
             lengths = torch.tensor([len(series[k]) for k in some])
             scores = network(batch + NOISE * torch.randn_like(batch), lengths)
             loss = nn.functional.cross_entropy(scores, torch.from_numpy(y[some.numpy()]), label_smoothing=0.05)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         schedule.step()
     return network.eval()
 

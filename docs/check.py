@@ -36,7 +36,7 @@ TASKS = {
     "add a layer": ("add a layer", ("def forward", "def backward")),
     "what a method computes": ("what a method computes", ("adds up to", "cost", "integrated-gradients")),
     "how fast": ("how fast", ("torch", "of the limit")),
-    "how safe": ("how safe", ("isolate=True", "WeightFileError")),
+    "security": ("security", ("isolate=True", "WeightFileError")),
 }
 
 
@@ -100,7 +100,7 @@ class Page(HTMLParser):
         self.said.append(data)
 
     def text(self, anchor: str = "") -> str:
-        """The text of a section, or of the article; an empty anchor inside a section stands for that section."""
+        """The text of a section, or of the article; an empty anchor inside a section means that section."""
         start, end = self.sections[anchor] if anchor else self.sections.get("furo-main-content", (0, len(self.said)))
         if end - start < 2 and anchor:  # an empty target before a heading
             start, end = min(

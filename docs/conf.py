@@ -39,7 +39,7 @@ exclude_patterns = [".*", "docs/_build", "build", "dist", "*.egg-info"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4  # as the repository's web view makes them
-autodoc_typehints = "none"  # the signature stands in the docstring's own words
+autodoc_typehints = "none"  # docs/reference.py writes the signatures
 copybutton_prompt_text = "$ "
 
 # Tutorials and the gallery run when the site is built, each in a fresh folder that has the examples of a checkout.
@@ -70,7 +70,7 @@ def inline_math(writer: Any, node: nodes.math) -> None:
 
 
 def block_math(writer: Any, node: nodes.math_block) -> None:
-    """A formula in lines of its own."""
+    """A formula as a block."""
     writer.body.append(f'<div class="formula">{latex2mathml.tex2mathml(node.astext(), as_block=True)}</div>\n')
     raise nodes.SkipNode
 

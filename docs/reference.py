@@ -34,8 +34,8 @@ FOLDER = Path(__file__).parent / "api"
 WIDTH = 100  # of a line of a signature
 ENTRY = re.compile(r"([a-z_]\w*|[A-Z]\w{0,2})(, \w+)*:(?= )")  # "x: ", "longest, max_line: ", "Wq: "
 CODE = re.compile(r"`([^`]+)`")
-NAME = re.compile(r"\*{0,2}([A-Za-z_]\w*)(=.*)?")  # what stands in backticks is a name, or a name and a value
-HEADINGS = {"LRP"}  # short words in capitals that begin a line and are no parameter
+NAME = re.compile(r"\*{0,2}([A-Za-z_]\w*)(=.*)?")  # text in backticks is a name, or a name and a value
+HEADINGS = {"LRP"}  # short words in capitals that begin a line and are not a parameter
 
 
 class Page(NamedTuple):
@@ -56,7 +56,7 @@ def _all(module: Any, *without: Any) -> tuple[Any, ...]:
 PAGES = {
     "explain": Page(
         "Explain",
-        "One call for every method; [the methods and their options](methods.md) have a page of their own.",
+        "One call for every method; [the methods and their options](methods.md) have a separate page.",
         (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.decompose, lrp.counterfactual, lrp.methods,
          MethodTable, lrp.cite),
         made=True,
@@ -141,7 +141,7 @@ PAGES = {
     ),
     "html": Page(
         "HTML",
-        "Explanations for a page of one's own, or as a page: `from lrpnumpy.show import html`.",
+        "Explanations for your own page, or as a complete page: `from lrpnumpy.show import html`.",
         (html.page, html.fragment),
         "html.",
     ),
@@ -159,7 +159,7 @@ PAGES = {
 }  # fmt: skip
 
 
-# What a docstring says.
+# Reading docstrings.
 
 
 def explained(text: str) -> set[str]:
@@ -187,7 +187,7 @@ def _source(module: str) -> tuple[list[str], dict[str, ast.ClassDef]]:
 
 @cache
 def fields_of(kind: type) -> dict[str, str]:
-    """The fields of a record, or what a class has as attributes of its own, each with the comment behind it."""
+    """The fields of a record, or the attributes of a class, each with the comment after it."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if not one.__module__.startswith("lrpnumpy"):
@@ -223,7 +223,8 @@ def _assigned(node: Any) -> Iterator[str]:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """The public methods and properties of a class, also inherited ones of ours; of a layer other ways to make it."""
+    """The public methods and properties of a class, also those inherited within the package; for a layer, other ways
+    to make it."""
     found: dict[str, Any] = {}
     for one in reversed(kind.__mro__):
         if one.__module__.startswith("lrpnumpy"):
@@ -339,7 +340,7 @@ def _text(doc: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text whose signs mean themselves; what stands in backticks is code."""
+    """A text with escaped signs; text in backticks is code."""
     plain = [re.sub(r"([\\*_\[\]<>${}|#])", r"\\\1", part) for part in CODE.split(text)[::2]]
     code = [f"`{part}`" for part in CODE.findall(text)]
     return "".join(part for pair in zip(plain, [*code, ""], strict=True) for part in pair)
@@ -382,7 +383,7 @@ def flags(command: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _commands() -> str:
-    parts = ["# The command line", "`lrpnumpy COMMAND --help` says the same."]
+    parts = ["# The command line", "`lrpnumpy COMMAND --help` prints the same."]
     for name, command in commands().items():
         parts += [f"## lrpnumpy {name}", _escaped(command.description or "")]
         rows = []

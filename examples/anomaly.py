@@ -1,7 +1,7 @@
 """Why is this window an anomaly? The reconstruction error of an autoencoder, explained per step and sensor.
 
 The shipped network has learned to reconstruct windows of three sensors of a pump. What it cannot reconstruct is odd.
-The error is a network of its own, so that every method explains it: which readings made the error?
+The error is also a network, so every method can explain it: which readings caused the error?
 
 Run with: python examples/anomaly.py
 """

@@ -1,7 +1,7 @@
 """An encoder-decoder: which letters of the word made the third letter of the answer?
 
 The shipped network spells a word backwards. Its encoder reads the word. Its decoder starts from the encoder's last
-states and gives one letter a step, knowing those that it has given.
+states and outputs one letter per step, knowing the letters before.
 
 Run with: python examples/encoder_decoder.py [WORD]
 """
@@ -16,7 +16,7 @@ word = list(sys.argv[1] if len(sys.argv) > 1 else "badge")
 model = lrp.load("reverse")
 
 given = ["<start>"]
-while len(given) <= len(word):  # one letter a step, as the network would be used
+while len(given) <= len(word):  # one letter per step, as the network would be used
     scores = lrp.predict(model, {"word": word, "given": given})
     given.append(model.classes[int(np.argmax(scores[-1]))])
 answer = given[1:]

@@ -52,14 +52,14 @@ def trained(x: np.ndarray, y: np.ndarray) -> Forecaster:
     """Trained on windows of scaled numbers."""
     torch.manual_seed(0)
     network = Forecaster()
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
     windows = np.lib.stride_tricks.sliding_window_view(x, DAYS, axis=0).swapaxes(1, 2)
     inputs, targets = torch.tensor(windows, dtype=torch.float32), torch.tensor(y[DAYS - 1 :, None], dtype=torch.float32)
     for _ in range(200):
         loss = nn.functional.mse_loss(network(inputs), targets)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     print(f"mean squared error of the scaled demand: {loss.item():.3f}")
     return network.eval()
 

@@ -1,4 +1,4 @@
-"""A product rule of one's own in a few lines of NumPy, beside the four that are built in.
+"""A custom product rule in a few lines of NumPy, beside the four built-in ones.
 
 Run with: python examples/own_rule.py
 """

@@ -1,6 +1,6 @@
 """A flood, explained: which days of weather made the river rise on 2005-04-25? Writes a map and a waterfall.
 
-The network that ships as "river" reads 365 days of weather of the Piscataquis River in Maine and says how much water it
+The bundled network "river" reads 365 days of weather of the Piscataquis River in Maine and predicts how much water it
 carries on the last day. Two years of the data lie beside this file, from the CAMELS data set (Newman et al. 2015,
 Hydrology and Earth System Sciences 19, 209-223; Addor et al. 2017, the same 21, 5293-5313).
 
@@ -34,7 +34,7 @@ def main() -> None:
     found = lrp.explain_windows(model, weather, length=DAYS, target="discharge", unit="feature")
     e = found.at(FLOOD)
     seen = observed[list(weather.labels).index(np.datetime64(FLOOD))]
-    print(f"{FLOOD}: the network says {e.scores[0]:.1f} mm, {seen:.1f} mm were observed. It was made by")
+    print(f"{FLOOD}: the network predicts {e.scores[0]:.1f} mm, {seen:.1f} mm were observed. It was made by")
     for part in e.top(5):
         rain, warmest = e.values[part.position, [0, 2]]
         print(f"  {e.labels[part.position]}: {part.relevance:+.2f} mm ({rain:.1f} mm of rain, up to {warmest:.1f} °C)")

@@ -1,4 +1,4 @@
-"""A numeric series: which days of rain made the river rise? Writes a coloured signal and a map.
+"""A numeric series: which days of rain made the river rise? Writes a colored signal and a map.
 
 The network is set by hand: one unit that fills with rain and empties by a fifth each day, faster when it is warm.
 

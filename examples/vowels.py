@@ -1,8 +1,8 @@
 """Nine utterances of different lengths: which moments and which coefficients gave the speaker away?
 
-The network that ships as "vowels" hears 12 coefficients a step and says which of nine men spoke. One utterance of each
-lies beside this file, from the Japanese Vowels of the UCI archive (Kudo, Toyama and Shimbo 1999, Pattern Recognition
-Letters 20, 1103-1111).
+The bundled network "vowels" reads 12 coefficients per step and recognizes which of nine men spoke. One utterance of
+each lies beside this file, from the Japanese Vowels of the UCI archive (Kudo, Toyama and Shimbo 1999, Pattern
+Recognition Letters 20, 1103-1111).
 
 Run with: python examples/vowels.py [FOLDER], where two pictures are written
 """
@@ -24,7 +24,7 @@ found = lrp.explain_all(model, utterances, unit="feature")
 for e, speaker in zip(found, speakers, strict=True):
     d = int(abs(e.feature_relevance.sum(axis=0)).argmax())
     print(
-        f"{len(e):2} steps of speaker {speaker}: the network says {e.name_of(e.target)} "
+        f"{len(e):2} steps of speaker {speaker}: the network predicts {e.name_of(e.target)} "
         f"({e.probabilities[e.target]:.0%}), most of all because of {e.features[d]} "
         f"({e.feature_relevance[:, d].sum():+.2f} of {e.scores[e.target]:.2f})"
     )

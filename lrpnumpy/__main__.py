@@ -40,10 +40,10 @@ FOLDER = "out"  # the output that is a folder
 
 
 class Parser(argparse.ArgumentParser):
-    """What is typed wrongly is an error like any other: one line."""
+    """Report a mistyped command like any other error: in one line."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What a command does not know it says itself: it knows what else may have been meant."""
+        """Raise an error for unknown arguments here, because this parser knows what was probably meant."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             flag = next((one.partition("=")[0] for one in rest if one.startswith("-")), None)
@@ -87,7 +87,7 @@ def _check_files(options: dict[str, Any]) -> None:
 
 def _say(message: str) -> None:
     """One line on standard error, in which hints are flags."""
-    with contextlib.suppress(OSError):  # nobody can be told: the exit code says it
+    with contextlib.suppress(OSError):  # the reader is gone; the exit code remains
         print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
 
 
@@ -115,7 +115,7 @@ def _give_up_output() -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; an error of the caller's is one line on standard error and exit code 2, one of ours is code 1."""
+    """Run a command; a caller's mistake is one line on standard error and exit code 2, a bug is code 1."""
     interrupt.leave_at_once(False)
     try:
         _check_streams()

@@ -171,7 +171,7 @@ ACTIVATIONS = {
     name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
-OWN = -1  # code of an activation with settings of its own, which no kernel has built in
+OWN = -1  # code of an activation with settings, which is not built into any kernel
 
 
 def leaky_relu(below: Any) -> Elementwise:
@@ -198,7 +198,7 @@ ROOT = Elementwise(
 
 
 def probabilities(output: str | None, scores: np.ndarray) -> np.ndarray | None:
-    """Softmax or sigmoid of scores (…, C), as the model's `output` says; None where it has neither."""
+    """Softmax or sigmoid of scores (…, C), by the output activation of a model; None if it has neither."""
     if output == "softmax":
         e = np.exp(scores - np.maximum.reduce(scores, axis=-1, keepdims=True))
         return e / np.add.reduce(e, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What is asked for, checked once: method, options, targets, phrases."""
+"""The request, checked once: method, options, targets, phrases."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def request(
     reference: Any = None,
     all_steps: bool = False,
 ) -> Request:
-    """A Request from the arguments of `explain`, or an error that says what is wrong with them.
+    """A Request from the arguments of `explain`, or an error that describes what is wrong with them.
 
-    `all_steps` says that step may be "all".
+    `all_steps` allows step="all".
     """
     chosen = find(model.method if method is None else method)
     if reference is not None:

@@ -32,7 +32,7 @@ LONGEST_ERROR = 4000  # characters: names and values in an error may be those of
 
 
 class LrpError(ValueError):
-    """Something the caller passed in cannot be used; the message says what, where, and what to try."""
+    """Something the caller passed in cannot be used; the message describes what, where, and what to do."""
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -54,11 +54,11 @@ class OutOfRange(LrpError, IndexError):
 
 
 class RelevanceWarning(UserWarning):
-    """Relevance came out infinite, or so large that rounding decides it."""
+    """Relevance is infinite, or numerically unstable."""
 
 
 class AssumptionWarning(UserWarning):
-    """What a prediction depends on was assumed: a weight file does not say it, or the dates of rows do not increase."""
+    """A prediction depends on an assumption: a weight file is incomplete, or the dates of rows do not increase."""
 
 
 def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = None, *, dtype: Any = None) -> np.ndarray:
@@ -134,7 +134,7 @@ def entries(values: Iterable[Any], what: str, most: int = MANY) -> list[Any]:
 
 
 def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> None:
-    """Raise unless `array` has `shape`, where None stands for any length of at least 1."""
+    """Raise unless `array` has `shape`, where None means any length of at least 1."""
     fits = array.ndim == len(shape) and all(
         got == want or (want is None and got > 0) for got, want in zip(array.shape, shape, strict=True)
     )
@@ -203,7 +203,7 @@ def finite(value: Any, what: str) -> float:
 
 
 class _Shown(reprlib.Repr):
-    """Values on one line, short, and without an error of their own."""
+    """Values on one line, short, without raising an error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,14 +253,14 @@ def position(value: Any, what: str, count: int) -> int:
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """JSON that anybody may have written; what is wrong with it is a ValueError.
 
-    A key that stands twice is wrong, and so are lists and objects that are too many or too deep: a million of them take
+    A duplicate key is an error, and so are too many or too deeply nested lists and objects: a million of them take
     a second. `options` are those of `json.JSONDecoder`.
     """
     if not isinstance(text, (str, bytes, bytearray)):
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     if isinstance(text, str):
         lists = text.count("[") + text.count("{")
-    else:  # counted before it takes its memory a second time
+    else:  # counted before it is copied
         lists = text.count(b"[") + text.count(b"{")
     if lists > MAX_LISTS:
         raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
@@ -275,7 +275,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
     return found
 
 
@@ -283,7 +283,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def readable(text: str) -> str:
-    """`text` as it may be shown anywhere: words and names come from files and from strangers."""
+    """`text` as it may be shown anywhere: words and names are untrusted."""
     return text if text.isascii() and text.isprintable() else _UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

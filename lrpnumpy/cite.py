@@ -27,7 +27,7 @@ def cite(*used: Any) -> None:
     try:
         found = dict.fromkeys(_papers(used))
     except RecursionError:
-        raise LrpError("cite must get explanations or names of methods, got a list that holds itself.") from None
+        raise LrpError("cite: the list contains itself; pass explanations or names of methods.") from None
     entries = bibtex()
     print("\n\n".join(entries[name] for name in found))  # noqa: T201  # what it is for
 
@@ -45,7 +45,7 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
             yield METHODS[one].paper
         elif isinstance(one, Explanation):
             options = one.options or {}
-            if one.method in METHODS:  # a rule of one's own has no paper that we know
+            if one.method in METHODS:  # a custom rule has no known paper
                 yield METHODS[one.method].paper
             elif "eps" in options:
                 yield "Arras et al. 2019"
@@ -58,4 +58,4 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
         elif isinstance(one, Iterable) and not isinstance(one, (str, bytes, np.ndarray)):
             yield from _papers(one)
         else:
-            raise LrpError(f"cite must get explanations or names of methods, got {shown(one)}.")
+            raise LrpError(f"cite: got {shown(one)}; pass explanations or names of methods.")

@@ -1,6 +1,6 @@
 """What would change the decision: few words, features or segments of a series whose change gives another prediction.
 
-A beam search looks for the fewest changes. Relevance says where it looks: at the words that support the decision, and
+A beam search looks for the fewest changes. Relevance guides it: to the words that support the decision, and
 of the words that could take their place at those that the gradient favors. Every candidate is decided by a forward
 pass. At the end changes that are not needed are undone, so that without any single one of the rest the new decision is
 lost: the result is irreducible.
@@ -236,7 +236,7 @@ def _goal(model: Model, x: Any, target: Any, change: Any) -> Goal:
             raise LrpError("change=… is needed where the network has one linear output: how far it must move.")
         change = finite(change, "change")
         if change == 0:
-            raise LrpError("change must not be 0: it says how far the prediction must move.")
+            raise LrpError("change must not be 0; pass how far the prediction must move.")
         unit = f" {model.output_unit}" if model.output_unit else ""
         # Reaching the amount counts: what must be passed lies just below it.
         least = np.nextafter(scores[0] + change, -np.inf if change > 0 else np.inf)

@@ -35,11 +35,11 @@ class Encoded(NamedTuple):
     embedding: Embedding | None = None  # whose words the ids are
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
-    added: tuple[int, int] = (0, 0)  # positions of padding put before and after; negative where so many are cut off
+    added: tuple[int, int] = (0, 0)  # positions of padding added before and after; negative: positions cut off
     whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
 
     def copied(self) -> Encoded:
-        """The same with arrays of its own."""
+        """A copy with its own arrays."""
         ids, x = (None if one is None else one.copy() for one in (self.ids, self.x))
         return self._replace(ids=ids, x=x)
 
@@ -77,7 +77,7 @@ class Encoded(NamedTuple):
 
     @property
     def tokens(self) -> tuple[str, ...] | None:
-        """The words as passed in, or those that the ids stand for; PAD for padding that was put there."""
+        """The words as passed in, or those of the ids; PAD for padding that was added."""
         if self.whole is not None:
             return self.whole.tokens
         words, before, after = self.words, max(0, self.added[0]), max(0, self.added[1])
@@ -152,7 +152,7 @@ def as_trained(model: Model, lengths: Iterable[int], where: str) -> None:
 def filled(value: Any, how: Any, where: str = "x") -> Any:
     """What was passed in with every missing value replaced by the one before it, or after it at the start.
 
-    A warning says how many there were. `how` is None for no change, or "forward".
+    A warning states how many there were. `how` is None for no change, or "forward".
     """
     if how is None:
         return value
@@ -213,11 +213,11 @@ def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
-    """What one input gets in all records: the rows of a table are one vector each."""
+    """The values of one input in all records: the rows of a table are one vector each."""
     if port is None or port.steps or not tables.is_frame(column):
         column = tables.untensored(column)
         if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
-            raise LrpError(f"input {name!r} must have a list or array of one entry a record, got {shown(column)}.")
+            raise LrpError(f"input {name!r} must have a list or array with one entry per record, got {shown(column)}.")
         return column
     return tables.read(port.expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
@@ -253,7 +253,7 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
-    """What one input gets in several records."""
+    """The values of one input in several records."""
     if takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
         return _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
     if len(values) and all(_is_plain(port, one) for one in values):
@@ -301,9 +301,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     if isinstance(value, str) or (isinstance(value, Sequence) and len(value) and isinstance(value[0], str)):
         if port.embedding is None or port.embedding.vocabulary is None:
             got = "a string" if isinstance(value, str) else "words"
-            raise LrpError(
-                f"{where}: this {_whose(where)} has no vocabulary, so it must get {_numbers_of(port)}, got {got}."
-            )
+            raise LrpError(f"{where}: this {_whose(where)} has no vocabulary; got {got}, pass {_numbers_of(port)}.")
         if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
             raise LrpError(f"{where} must have at least one word, got an empty string.")
         return _words, tuple(value)
@@ -320,8 +318,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
     if array.dtype.kind in "iu" and array.ndim == 1:
         if embedding is None:
             raise LrpError(
-                f"{where}: this {_whose(where)} has no embedding, so it must get a (T, {port.size}) float array, got "
-                "integers."
+                f"{where}: this {_whose(where)} has no embedding; got integers, pass a (T, {port.size}) float array."
             )
         return _ids, array
     if not array.ndim or (array.dtype.kind != "f" and (array.ndim == 1 or embedding is not None)):
@@ -391,7 +388,7 @@ def _unmasked(
 ) -> list[Encoded]:
     """The ids of sequences that follow one another as one record each, less padding and words that are left out.
 
-    `all_seen` says that there are no such ids.
+    `all_seen` means that there are no such ids.
     """
     embedding: Any = port.embedding
     stops = [*accumulate(map(len, sequences))]

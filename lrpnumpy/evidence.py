@@ -256,7 +256,7 @@ def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
 
 
 def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str], list[str]]:
-    """What each group is called, and what the text of a verdict says instead of repeating its name."""
+    """The name of each group, and the phrase that the text of a verdict uses instead of repeating it."""
     names: Sequence[str] = part.features or [f"x{d}" for d in range(int(plan.stop[-1]))]
     these = "these features"
     if plan.kind in CONSTANTS:
@@ -463,5 +463,5 @@ def evidence(model: Model, x: Any, e: Explanation) -> Evidence:
     e: the explanation.
     """
     if not isinstance(e, Explanation):
-        raise LrpError(f"evidence must get an explanation, got {shown(e)}.")
+        raise LrpError(f"evidence: got {shown(e)}; pass an explanation.")
     return evidence_of(model, [encode(model, x)], [e])[0]

@@ -244,7 +244,7 @@ def explain(
         result is a sequence of explanations, one for the prediction of each step.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     reference: what the input is compared with, or what replaces a step, of methods that have one.
-    fill: "forward" replaces missing values by the ones before them, and says how many.
+    fill: "forward" replaces missing values by the ones before them, with a warning that counts them.
     groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: those of the method, such as eps=0.01: the fields of its record.
     """

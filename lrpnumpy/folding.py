@@ -1,4 +1,4 @@
-"""Affine layers as part of their neighbours: the same network, with fewer layers and biases in fewer places."""
+"""Affine layers as part of their neighbors: the same network, with fewer layers and biases in fewer places."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lrpnumpy.model import Model, Node
 
 
 def folded(model: Model) -> Model:
-    """The model with every Affine layer inside a neighbour where that is exact; scores and gradients are the same.
+    """The model with every Affine layer inside a neighbor where that is exact; scores and gradients are the same.
 
     s x + t after a linear Dense or Conv1D layer becomes s V, s d + t. Before a Dense or recurrent layer, or a Conv1D
     without padding, it becomes V s, d + V t.
     It is left alone where an activation is in between, or where others take the values of the layer that would change.
-    A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance says under
+    A scaler of the inputs is never folded. LRP is that of the smaller network, and the model's provenance lists under
     "folded" what was done.
     """
     nodes, result, done = {node.name: node for node in model.network}, model.result, []

@@ -23,8 +23,8 @@ class Input(Record):
     what is explained are their vectors. `mask_value` means padding: a step whose features all equal it is skipped.
     `pad=(length, side, value)` fills every series up to its length with `value` (with an embedding a token id or a
     word), before it ("pre") or after it ("post"), for a network that was trained on such input and computes with the
-    padding; `value` is what the network gets, after scaling. A longer series is cut on the same side, or on the one
-    that a fourth entry names. `scaler` says how the numbers were scaled before the network was trained, see `Model`.
+    padding; `value` is in the units of the network, after scaling. A longer series is truncated on the same side, or on
+    the one that a fourth entry names. `scaler` describes how the numbers were scaled before training, see `Model`.
     """
 
     size: int | None = None

@@ -3,7 +3,7 @@
 A public function checks its arguments where it uses them. Where a call fails, `door` asks three questions: was a path,
 or a module of a framework, passed as a model; are two arguments swapped; has code of the user raised the error? What
 remains are errors of Python and NumPy about an argument, which is named. An error of which no argument can be the cause
-is a bug of ours, and is left as it is.
+is a bug in lrpnumpy, and is not changed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _explain(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise an LrpError that says better what went wrong in a call, if there is anything to say."""
+    """Raise an LrpError that explains better what went wrong in a call, if possible."""
     what, hints = function.__name__, function.__annotations__
     signature = inspect.signature(function)
     try:
@@ -112,7 +112,7 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
         file = "" if error.filename is None else f": {shown(error.filename)}"
         raise LrpError(f"{what}: {error.strerror or error}{file}.") from error
     suspects = [(name, value) for name, value in given.items() if name != "self" and not _is_checked(hints.get(name))]
-    suspects.sort(key=lambda suspect: type(suspect[1]).__name__ not in reason)  # first what the error speaks of
+    suspects.sort(key=lambda suspect: type(suspect[1]).__name__ not in reason)  # the one in the error first
     for frame, _ in reversed([*walk_tb(error.__traceback__)]):  # the innermost that has one of them
         for name, value in suspects:
             if any(value is local for local in frame.f_locals.values()):
@@ -129,7 +129,7 @@ def _is_plain(hint: Any) -> bool:
 
 
 def check_plain(what: str, given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception | None = None) -> None:
-    """Raise an LrpError about the first value that is not what its plain annotation says, if there is one."""
+    """Raise an LrpError about the first value that does not fit its plain annotation, if there is one."""
     for name, value in given.items():
         hint = hints.get(name)
         if not isinstance(hint, str) or not _is_plain(hint):
@@ -150,7 +150,7 @@ def _raised_by_user(error: Exception) -> str:
 
 
 def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """What a function of the user's own gives; where it fails, an LrpError that says which and why."""
+    """The result of a user's function; if it fails, an LrpError with its name and the reason."""
     try:
         return function(*args)
     except LrpError:
@@ -162,7 +162,7 @@ def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
 def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
     """The same for the check of a record, whose fields are annotated in its class.
 
-    What a check of ours has let pass must be what plain annotations say.
+    Values that pass the checks must fit their plain annotations.
     """
 
     @wraps(check)

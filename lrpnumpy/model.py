@@ -48,7 +48,7 @@ class Node(NamedTuple):
     recurrent layer "encoder", each direction's own, where `"encoder"` is its output at every step.
     """
 
-    name: str  # of its own
+    name: str  # unique
     layer: Layer  # what it computes
     inputs: tuple[str, ...]  # names of what it takes, in the order of the layer's inputs
 
@@ -78,10 +78,10 @@ class Model(Record):
     the numbers of a step, `mask_value`, which marks steps that are padding, and `scaler`. With `inputs`, these four
     (`first` in the signature) change the first of them that has steps.
 
-    `output` says which probability belongs to the scores: "softmax" (the default for several outputs), "sigmoid", or
-    "linear" for none (the default for one output). The scores themselves never include it. `classes` names the scores.
-    One score with output="sigmoid" may have two classes, the negative one first: a layer `TwoClasses` is put at the
-    end, and the scores are -f and f.
+    `output` is the activation that turns scores into probabilities: "softmax" (the default for several outputs),
+    "sigmoid", or "linear" for none (the default for one output). The scores themselves never include it. `classes`
+    names the scores. One score with output="sigmoid" may have two classes, the negative one first: a layer `TwoClasses`
+    is put at the end, and the scores are -f and f.
 
     What a regression predicts is named by `classes=("discharge",)` and `output_unit="mm"`. `scaler` and `output_scaler`
     say how inputs and targets were scaled before the network was trained: a pair (mean, scale), numbers or one for each
@@ -539,9 +539,9 @@ def _sizes(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> dict[str, Size
 
 
 def _check_node(node: Node, known: Mapping[str, Any]) -> None:
-    """A node has a name of its own, and takes what there is."""
+    """A node has a unique name, and its inputs exist."""
     if not _is_name(node.name) or node.name in known:
-        raise LrpError(f"Model: a node must have a name of its own without ':' and '/', got {node.name!r}.")
+        raise LrpError(f"Model: a node needs a unique name without ':' and '/', got {node.name!r}.")
     for name in node.inputs:
         if name not in known:
             there = ", ".join(map(repr, known))

@@ -166,7 +166,7 @@ class Change(NamedTuple):
 
 
 def at_once(width: int) -> int:
-    """How many sequences go through a network together whose widest layer has so many units.
+    """How many sequences a network runs together, given the number of units of its widest layer.
 
     Narrow networks take more, so that each step has enough to do; of wide ones a step must fit the cache.
     """
@@ -204,7 +204,7 @@ def sorted_pieces(lengths: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def pasted(xs: Sequence[Packed], changes: Sequence[Change | None]) -> Iterator[tuple[list[Packed], np.ndarray]]:
-    """The variants written out as batches of their own; with each batch, which variants its sequences are."""
+    """The variants as separate batches; with each batch, the variants of its sequences."""
     change = next(one for one in changes if one is not None)
     lengths = [
         x.batch.lengths[change.owner] if one is None else one.lengths(x.batch)
@@ -224,7 +224,7 @@ def _rows_of(x: Packed, change: Change | None, owner: np.ndarray, v: np.ndarray,
 
 
 def replaced(pieces: Sequence[tuple[Packed, np.ndarray]], owner: np.ndarray, before: Batch) -> Change:
-    """The change that replaces every step of each variant, from outputs of variants run as batches of their own."""
+    """The change that replaces every step of each variant, from outputs of variants run as separate batches."""
     size, own = np.empty_like(owner), np.empty_like(owner)
     count, rows = 0, []
     for y, piece in pieces:
@@ -258,7 +258,7 @@ def covering(changes: Sequence[Change | None], xs: Sequence[Packed]) -> tuple[Ch
 class Split(NamedTuple):
     """How contextual decomposition divides the values of an edge for V phrases: value = beta + gamma + delta.
 
-    A variant is a sequence with one of its phrases; those of a sequence stand together, longest sequence first. gamma
+    A variant is a sequence with one of its phrases; those of a sequence are adjacent, longest sequence first. gamma
     is what is left of the true value, and is never stored.
     """
 

@@ -161,7 +161,7 @@ def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndar
     entries = " or ".join(f"entry.{name}" for name in reversed(absent)) or "the ledger"
     raise LrpError(
         f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is "
-        f"neither passed on nor in the ledger; enter what how.gain says is kept with {entries}(R * kept, batch)."
+        f"neither propagated nor in the ledger; enter the kept part of how.gain with {entries}(R * kept, batch)."
     )
 
 

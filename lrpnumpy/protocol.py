@@ -118,7 +118,7 @@ class Results(Sequence[Explanation]):
         lengths, relevance, features, _ = self.received()
         if len({*lengths.tolist()}) > 1:
             raise LrpError(
-                f"stacked must get sequences of one length, got {lengths.min()} to {lengths.max()} steps; use to_frame."
+                f"stacked: sequences have {lengths.min()} to {lengths.max()} steps, not one length; use to_frame."
             )
         if features is None:
             return relevance.reshape(*relevance.shape[:-1], len(self), -1)
@@ -164,7 +164,7 @@ class Results(Sequence[Explanation]):
 
     def _not_empty(self, what: str) -> None:
         if not len(self):
-            raise LrpError(f"{what} must get at least one explanation, got none.")
+            raise LrpError(f"{what}: there are no explanations; pass at least one.")
 
     def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all results, one behind the other; None where it has none."""
@@ -239,9 +239,9 @@ class Results(Sequence[Explanation]):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
         """Write all explanations to a file whose `path` ends in .jsonl, .csv or .parquet (which needs pyarrow).
 
-        A line of .jsonl is one explanation, which `Explanation.from_json` reads back exactly. A file that exists is
-        left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a spreadsheet would take
-        for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
+        A line of .jsonl is one explanation, which `Explanation.from_json` reads back exactly. An existing file
+        raises an error unless `overwrite` is true. In .csv, a word that looks like a formula, such as =1+1, starts with
+        an apostrophe, unless `formulas` is true.
         """
         from lrpnumpy.corpus.export import export
 

@@ -20,13 +20,13 @@ Axes = tuple[str, ...]
 def parse(text: Any, kind: type, records: Mapping[str, type]) -> Any:
     """An explanation, of the class `kind`, from the text that `to_json` wrote; `records` are classes by field name."""
     if not isinstance(text, (str, bytes, bytearray)):
-        raise LrpError(f"from_json must get the text that to_json wrote, got {type(text).__name__}.")
+        raise LrpError(f"from_json: got {type(text).__name__}; pass the text of to_json.")
     try:
         data = parse_json(bytes(text) if isinstance(text, bytearray) else text)
     except ValueError as error:
-        raise LrpError(f"from_json must get the text that to_json wrote, got invalid JSON: {error}.") from None
+        raise LrpError(f"from_json: the text is not valid JSON ({error}); pass the text of to_json.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise LrpError("from_json must get the text that to_json wrote, got JSON without its format line.")
+        raise LrpError("from_json: the JSON has no format line of an explanation; pass the text of to_json.")
     _check_depth(data)
     return _explanation(data, kind, records)
 
@@ -37,7 +37,7 @@ def read_record(data: Any, kind: type, records: Mapping[str, type]) -> Any:
 
 
 def _check_depth(data: Any) -> None:
-    """Raise where lists and objects stand in one another deeper than any explanation needs."""
+    """Raise if lists and objects are nested deeper than any explanation needs."""
     level = [data]
     for _ in range(DEEPEST):
         level = [
@@ -49,9 +49,7 @@ def _check_depth(data: Any) -> None:
         ]
         if not level:
             return
-    raise LrpError(
-        f"from_json must get the text that to_json wrote, got more than {DEEPEST} levels of lists and objects."
-    )
+    raise LrpError(f"from_json: more than {DEEPEST} levels of lists and objects; pass the text of to_json.")
 
 
 def _fail(where: str, wanted: str, got: Any) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The reconstruction error of an autoencoder as a network of its own, so that it can be explained."""
+"""The reconstruction error of an autoencoder as a network, so that it can be explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
         e = lrp.explain(lrp.reconstruction_error(model), window)
         e.feature_relevance  # (steps, features)
 
-    The input gets relevance both ways: as what is compared, and through the network that reconstructs it. Where the
+    The input receives relevance in two ways: directly, and through the network that reconstructs it. Where the
     model's output is "sigmoid", its scores are compared after the sigmoid. Where the model has scalers, scaled numbers
     are compared: a feature with large ones counts no more than another.
     """

@@ -117,7 +117,8 @@ class InputPart:
         return self.features or [f"x{d}" for d in range(self.feature_relevance.shape[-1])]
 
     def with_groups(self, groups: Mapping[str, Sequence[str]]) -> InputPart:
-        """The same with the columns of each group as one feature; of one step its name says which column is set.
+        """The same with the columns of each group as one feature; for a single step its name shows the column that is
+        set.
 
         groups: names of columns by the name of their group.
         """
@@ -185,7 +186,9 @@ class Explanation:
     activation: str | None = result_field(kind="text", default=None)  # of the output: "softmax" or "sigmoid", if any
     classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
     options: Any = result_field(kind="options", default=None)  # dict of what the method was called with
-    ledger: AnyLedger | None = result_field(kind="record", default=None)  # where the score went, if the method says so
+    ledger: AnyLedger | None = result_field(
+        kind="record", default=None
+    )  # where the score went, if the method has a ledger
     hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
     spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
     players: Players | None = result_field(kind="record", default=None)  # of Shapley values
@@ -378,7 +381,7 @@ class Explanation:
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
         if not isinstance(target, str) and not checks.is_number(target, int):
-            raise LrpError(f"name_of must get the number of a class, got {checks.shown(target)}.")
+            raise LrpError(f"name_of: got {checks.shown(target)}; pass the number of a class.")
         if self.classes is not None and not isinstance(target, str) and 0 <= target < len(self.classes):
             return self.classes[target]
         return str(target)
@@ -440,7 +443,7 @@ class Explanation:
     def to_frame(self) -> Any:
         """A pandas frame, one row per step: position, token, relevance, and one column per feature where there are any.
 
-        Of several inputs a first column, `input`, says whose step it is.
+        With several inputs, the first column, `input`, is the name of the input.
         """
         self._one_class("to_frame")
         pandas = library("pandas", "to_frame")
@@ -488,7 +491,7 @@ class Explanation:
 
     @staticmethod
     def from_json(text: str) -> Explanation:
-        """An explanation from the `text` that `to_json` wrote; of other text an error says what is wrong."""
+        """An explanation from the `text` that `to_json` wrote; an error describes any other text."""
         return readback.parse(text, Explanation, RECORDS)
 
 
@@ -520,7 +523,7 @@ def frame_columns(part: InputPart) -> dict[str, Any]:
 
 
 def check(e: Explanation) -> None:
-    """Raise an LrpError where a field of an explanation has not the kind or the shape that the table says."""
+    """Raise an LrpError if a field of an explanation does not have the kind or the shape of the table."""
     if not isinstance(e.inputs, Mapping) or not e.inputs:
         raise LrpError(
             f"Explanation: inputs must be a dict of what each input received, got {checks.shown(e.inputs)}; "
@@ -615,4 +618,4 @@ def dumped(value: Any, options: dict[str, Any]) -> str:
     try:
         return json.dumps(value, **options)
     except (TypeError, ValueError) as error:
-        raise LrpError(f"to_json must get options of json.dumps, such as indent=1, got: {error}.") from error
+        raise LrpError(f"to_json: {error}; pass options of json.dumps, such as indent=1.") from error

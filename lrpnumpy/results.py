@@ -121,8 +121,8 @@ class Explanations(Results):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
     `relevance` holds the steps of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
-    `model` is the network, `request` what was asked for, `encoded` the inputs as the network takes them, `inputs` what
-    they received. `every_class` says whether all classes are explained.
+    `model` is the network, `request` the request, `encoded` the inputs as the network takes them, `inputs` their
+    relevance. `every_class` is whether all classes are explained.
     """
 
     def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
@@ -136,7 +136,7 @@ class Explanations(Results):
         self.main = self.inputs[model.main]  # what the first of them received
         self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
         self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
-        self.single: dict[str, list[Any]] = {}  # what has a shape of its own for each sequence: spans, cd, hidden
+        self.single: dict[str, list[Any]] = {}  # values whose shape differs between sequences: spans, cd, hidden
         self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
         self._doubt = False  # whether relevance of any chunk may not be trusted
         if not has_room:
@@ -319,7 +319,7 @@ class Explanations(Results):
         return tuple(Span(a, b, values[..., v].copy()) for v, (a, b) in enumerate(places))
 
     def _finish(self) -> None:
-        """One warning a call where relevance cannot be trusted."""
+        """One warning per call if relevance is not reliable."""
         if self._doubt:
             with np.errstate(all="ignore"):
                 problem = self._problem()
@@ -346,16 +346,15 @@ class Explanations(Results):
             )
         if np.count_nonzero(missed):
             gap = abs(self.ledger["total"] - score)[missed] / np.maximum(abs(score[missed]), np.finfo(score.dtype).tiny)
-            close = "" if self.request.versus is None else ", or the two scores are so close,"
+            close = "" if self.request.versus is None else ", or the two scores are almost equal"
             return (
-                f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)} "
-                f"({self._settings()}), because relevance inside the network is so large{close} that rounding decides "
-                "it"
+                f"numerically unstable here, so the result is meaningless: the ledger misses the score by up to "
+                f"{100 * np.max(gap):.2g} % for {self._count(missed)} ({self._settings()}{close})"
             )
         if np.count_nonzero(huge):
             return (
-                f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(huge)} "
-                f"({self._settings()}), so rounding decides it"
+                f"numerically unstable here, so the result is meaningless: relevance inside the network is more than "
+                f"{TOO_LARGE:.0e} times the score for {self._count(huge)} ({self._settings()})"
             )
         return None
 
@@ -391,7 +390,7 @@ class Explanations(Results):
     @staticmethod
     def _count(which: np.ndarray) -> str:
         first = int(np.argwhere(which)[0][-1])
-        return f"{int(which.sum())} of {which.size} explanations, the first that of sequence {first}"
+        return f"{int(which.sum())} of {which.size} explanations, first for sequence {first}"
 
     def _say(self, problem: str) -> None:
         warnings.warn(self.request.method.warning(problem), RelevanceWarning, stacklevel=outside())

@@ -111,7 +111,7 @@ def scaler_of(
     """A Scaler from a pair of means and scales, or from a fitted scaler of scikit-learn; None stays None.
 
     Where both the scaler and the model know the names of the features, they are matched by name: so a scaler that was
-    fitted on more columns than the model takes will do. `one_for_all` says that one number may stand for all features.
+    fitted on more columns than the model takes will do. `one_for_all` allows one number for all features.
     """
     if value is None:
         return None

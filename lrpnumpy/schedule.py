@@ -75,7 +75,7 @@ class _Silent:
     total = initial = n = 0
 
     def update(self, count: int) -> None:
-        """So many more are done."""
+        """Report that a number of further records are done."""
 
 
 def run_chunks(

@@ -181,7 +181,7 @@ class Sums:
         if not self.by_token and (place < 0).any():
             if values[kept & (place < 0)].any():
                 raise LrpError(
-                    "a summary by lag must get predictions of the last step, got steps after the prediction."
+                    "a summary by lag needs predictions of the last step; these have steps after the prediction."
                 )
             kept &= place >= 0
         values, place, owner = values[kept], place[kept], owner[kept]
@@ -203,7 +203,7 @@ class Sums:
             self.square[..., d] += np.bincount(into, size**2, self.size[..., d].size).reshape(self.size.shape[:2])
 
     def _numbered(self, names: Sequence[Any] | None, count: int) -> np.ndarray:
-        """(n,) number of the group of each explanation; a name that is new gets the next one."""
+        """(n,) number of the group of each explanation; a new name receives the next one."""
         if names is None:
             self.numbers.setdefault(ALL, 0)
             return np.zeros(count, np.int64)
@@ -231,7 +231,7 @@ class Sums:
     ) -> Summary:
         """The means; groups by name, or in the order given."""
         if not self.counts.sum():
-            raise LrpError("a summary must get at least one explanation with finite relevance, got none.")
+            raise LrpError("a summary needs at least one explanation with finite relevance; there are none.")
         known = [name for name in order or sorted(self.numbers, key=_sort_key) if name in self.numbers]
         some = [self.numbers[name] for name in known if self.counts[self.numbers[name]]]
         n = self.counts[some][:, None, None]

@@ -35,7 +35,7 @@ def is_frame(value: Any) -> bool:
 def untensored(value: Any) -> Any:
     """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is.
 
-    Sparse and quantized tensors become what they stand for.
+    Sparse and quantized tensors become plain numbers.
     """
     if not (hasattr(value, "detach") and hasattr(value, "cpu")):
         return value
@@ -241,9 +241,9 @@ def labels_of(values: Any) -> np.ndarray:
 
 
 def backwards(labels: np.ndarray | None) -> list[str] | None:
-    """Two neighbours of some dates of which the second is earlier; None where there are none, or no dates.
+    """Two neighbors of some dates of which the second is earlier; None where there are none, or no dates.
 
-    A clock that goes back by an hour in autumn is no disorder.
+    A clock that goes back by an hour in autumn does not count.
     """
     if labels is None or labels.dtype.kind != "M":
         return None

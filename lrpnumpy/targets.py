@@ -14,7 +14,7 @@ MOST = 12  # panels
 
 
 class Panel(NamedTuple):
-    """Explanations of one target, or mixed ones if that is what was asked for."""
+    """Explanations of one target, or mixed ones on request."""
 
     name: str  # of the class, or MIXED
     many: Sequence[Explanation]
@@ -64,16 +64,14 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     panel has the explanations of its class.
     """
     if isinstance(many, Explanation):
-        raise LrpError(f"{what} must get several explanations, such as those of explain_all, got one; try [e].")
+        raise LrpError(f"{what}: got one explanation; pass several, such as those of explain_all, or [e].")
     if not isinstance(many, Sequence):
         many = list(many)
     for e in many[:1] if len(many) else ():
         if not isinstance(e, Explanation):
-            raise LrpError(
-                f"{what} must get explanations, got {type(e).__name__}; make them by explain or explain_all."
-            )
+            raise LrpError(f"{what}: got {type(e).__name__}; pass explanations from explain or explain_all.")
     if not len(many):
-        raise LrpError(f"{what} must get at least one explanation, got none.")
+        raise LrpError(f"{what}: there are no explanations; pass at least one.")
     first, everywhere = many[0], range(len(many))
     names, every_class = class_names(first), first.target == "all"
     if is_mixed(first, target):
@@ -106,6 +104,6 @@ def _targets(many: Sequence[Explanation], what: str) -> list[int]:
     found: list[int] = []
     for e in many:
         if not isinstance(e, Explanation) or isinstance(e.target, str):
-            raise LrpError(f"{what} must get explanations of one class each, or all of all classes, got both.")
+            raise LrpError(f"{what}: some explanations are of one class and some of all classes; pass one kind.")
         found.append(e.target)
     return found

@@ -25,7 +25,7 @@ from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.layers import Embedding
 from lrpnumpy.meant import called
 
-LONG_PIECE = 1000  # characters without a blank; more than that is no word
+LONG_PIECE = 1000  # characters without a blank; more than that is not a word
 FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
 
@@ -46,7 +46,7 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
     `where` is how an error names each sentence.
     """
     rows = embedding.index
-    with suppress(KeyError, TypeError):  # most words are spelled as in the vocabulary; what is no word may have no hash
+    with suppress(KeyError, TypeError):  # most words are spelled as in the vocabulary; other values may not be hashable
         found_at_once = map(rows.__getitem__, chain.from_iterable(sentences))
         return np.fromiter(found_at_once, np.int64, sum(map(len, sentences)))
     ids: list[int] = []
@@ -92,7 +92,7 @@ _SAME = str.maketrans(
 # The treebank's files write a slash as \/. A run of backslashes is looked at once, from its beginning.
 _ESCAPE = re.compile(r"(?<!\\)\\++([/*])")
 
-# The Sentiment Treebank has no names of their own for square brackets: "[F]rom" is -LRB- F -RRB- rom.
+# The Sentiment Treebank has no special names for square brackets: "[F]rom" is -LRB- F -RRB- rom.
 _BRACKETS = {
     "(": "-LRB-", "[": "-LRB-", "{": "-LCB-",
     ")": "-RRB-", "]": "-RRB-", "}": "-RCB-",
@@ -104,7 +104,7 @@ _CLITIC = rf"(?:n't|'(?:s|m|d|re|ve|ll)){_END}"
 _ABBREVIATION = "mr|mrs|ms|messrs|dr|prof|rev|gen|sen|gov|capt|sgt|lt|st|sr|jr|bros|co|inc|corp|ltd|vs|etc|ph\\.d"
 
 # Each token, cut off alone, must match as itself again: that is what lets tokenised text through unchanged.
-# So what stands before a token decides nothing here.
+# So the text before a token does not matter here.
 _TOKEN = re.compile(
     rf"""
     -[LR][RSC]B-                                    # a bracket that has its name already

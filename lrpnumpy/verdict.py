@@ -11,7 +11,7 @@ import numpy as np
 
 from lrpnumpy.fields import result_field
 
-MARGIN = 3  # a claim is refuted where it is more than so many times what any replacement changes
+MARGIN = 3  # a claim is refuted if it is more than this many times the largest change by a replacement
 REFUTED, MISSED, AGREEMENT, INTERACTION = 0.2, 0.2, 0.6, 0.3  # where a verdict changes
 VERDICTS = ("passes", "fails", "inconclusive", "not applicable", "undefined")
 

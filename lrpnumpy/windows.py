@@ -42,7 +42,8 @@ def explain_windows(
     """Explain the prediction of every window of a series: `length` steps, one window every `stride` steps.
 
     model: the network, as `load` gives it.
-    series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. Of a network with several inputs
+    series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. For a network with several
+    inputs,
         a dict: all series are cut alike, and an input without steps is the same for all windows.
     length: that of a window; None is `model.window`, the length that the network was trained on.
     method, target, unit, versus, step, threads, fill, options: as in `explain_all`; `reference` is one of the options.
@@ -188,7 +189,7 @@ class Windows(Results):
         """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
         labels = self.labels
         if hasattr(label, "__len__") and not isinstance(label, str):
-            raise LrpError(f"at must get one label, got {shown(label)}.")
+            raise LrpError(f"at: got {shown(label)}; pass one label.")
         if labels is None or is_number(label, int):
             found = np.flatnonzero(self.ends == label)
         else:
@@ -196,9 +197,8 @@ class Windows(Results):
         if not len(found):
             known = self.ends if labels is None else tables.shown(labels)
             raise LrpError(
-                f"at must get the last step of a window, from {known[0]} to {known[-1]}"
-                + (f", every {self.starts[1]} steps" if len(self) > 1 and self.starts[1] > 1 else "")
-                + f", got {shown(label)}."
+                f"at: no window ends at {shown(label)}; pass the last step of a window, from {known[0]} to {known[-1]}"
+                + (f", every {self.starts[1]} steps." if len(self) > 1 and self.starts[1] > 1 else ".")
             )
         return self[int(found[-1])]
 
@@ -210,11 +210,11 @@ class Windows(Results):
     def average(self) -> Explanation:
         """Mean relevance on the axis of the series: what a step got of the windows that it is in, on average.
 
-        The scores are the mean of those of all windows. A step that no window has gets 0.
+        The scores are the mean of those of all windows. A step that is in no window has 0.
         """
         found, first = self.explanations, self[0]
         if not found.every_class and len({*found.targets.tolist()}) > 1:
-            raise LrpError("average must get windows that explain one class, got several; say target=... .")
+            raise LrpError("average: the windows explain several classes; pass target=... to explain one.")
         counts, rows, whole = np.maximum(self.counts, 1), self.received(), self.series
         features = None
         if rows.feature_relevance is not None:
@@ -247,4 +247,4 @@ def _like(labels: np.ndarray, label: Any) -> Any:
     try:
         return np.datetime64(label).astype(labels.dtype) if labels.dtype.kind == "M" else str(label)
     except (TypeError, ValueError):
-        raise LrpError(f"at must get a date, such as '2005-04-03', got {shown(label)}.") from None
+        raise LrpError(f"at: {shown(label)} is not a date; pass one such as '2005-04-03'.") from None

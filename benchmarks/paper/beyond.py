@@ -150,7 +150,7 @@ def what_a_reference_asks(networks: Mapping[str, Networks]) -> Iterator[Piece]:
             values[cell, label] = middle
             rows.append([f"{cell}, {label}", *(f"{value:.2f}" for value in middle)])
     header = ["reference", "|f(nothing)|", "|f(a, b) - y|", "slope of f(n)", "ρ(R_b, n_a - n_b)", "|R_a| / |R_b|"]
-    title = "Subtraction: what the networks say where the reference stands in the place of numbers; medians"
+    title = "Subtraction: scores of the networks if numbers are replaced by the reference; medians"
     note = (
         "f(nothing): the reference at every step. f(a, b): only the two numbers that count are left, the answer should "
         "be y = n_a - n_b. f(n): only one number is left, either of the two. The last two columns are of exact Shapley "
@@ -164,7 +164,7 @@ def what_a_reference_asks(networks: Mapping[str, Networks]) -> Iterator[Piece]:
         f"steps by {ordinary[1]:.2f}), and say {zero[0]:.2f} where nothing counts: they have never "
         "seen such steps. So relevance goes to steps that do not count: they show the network what it "
         "knows. Second, a question that is not the one we ask. Against an ordinary step the networks are right "
-        f"(|f(nothing)| is {ordinary[0]:.2f}), and relevance is at the right steps. But a number that stands alone is "
+        f"(|f(nothing)| is {ordinary[0]:.2f}), and relevance is at the right steps. But a number alone is "
         f"no longer the first of two: the score follows it with a slope of {ordinary[2]:.2f}. To take a away does not "
         "take n_a away, it makes b the only number. The exact answer to what each number adds, the Shapley value, "
         f"is therefore about n_a - n_b at b (correlation {ordinary[3]:.2f}), and at a {ordinary[4]:.2f} of that. "

@@ -38,7 +38,7 @@ def _one_length(model: Model, x: np.ndarray, how: str) -> np.ndarray:
     lstm, dense = model.layers
     U, W, b = lstm.U[:, 0], lstm.W[:, 0, 0], lstm.b[:, 0]
     n, T, _ = x.shape
-    k = np.arange(T)  # one variant a word
+    k = np.arange(T)  # one variant per word
     beta = gamma = beta_c = gamma_c = np.zeros((n, T))
     input_to, bias_to = HOW[how]
     for t in range(T):

@@ -123,14 +123,14 @@ def pieces(model: lrp.Model) -> Iterator[Piece]:
         ["list", "from", "kept", "paper"],
         rows,
         "Sentiment words: the 50 with the highest score of those that the model puts in the class. "
-        "Modifiers: of our own lists (the paper's are other words), those that the model knows and calls "
-        "neutral.",
+        "Modifiers: from lists made for this benchmark (the paper has other words), those that the model knows "
+        "and calls neutral.",
     )
     for name, kept in zip((*both, "negations", "amplifiers"), words, strict=True):
         yield Text(f"{name}: {' '.join(kept) or 'NONE'}.")
     found = kinds(model, words)
     yield Heatmaps(
-        "Mean relevance by LRP-all for the class in the second column; placeholders stand for many words",
+        "Mean relevance by LRP-all for the class in the second column; placeholders represent many words",
         ["composition", "predicted", "heatmap", "phrases"],
         [
             ([f"{n}. {kind.name}", SIGNS[kind.found.target]], heatmap(kind), [_size(kind.found.counted)])

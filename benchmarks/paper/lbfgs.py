@@ -16,7 +16,7 @@ Function = Callable[[np.ndarray], tuple[float, np.ndarray]]  # point -> value an
 
 @dataclass
 class LBFGS:
-    """The optimiser and what it remembers from one step to the next. `lr` may be changed between steps."""
+    """The optimizer and what it remembers from one step to the next. `lr` may be changed between steps."""
 
     lr: float = 1.0
     max_iter: int = 20  # moves in a step

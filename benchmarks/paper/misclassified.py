@@ -37,7 +37,7 @@ CASES = (
             ("never fails to engage", "succeeds in engaging"),
         ),
         ("−", "−−", "+", "+"),
-        "“never” and “fails” both speak for the negative class (1): the model adds up two negations that "
+        "“never” and “fails” both support the negative class (1): the model adds up two negations that "
         "should cancel. It did see “never”: without it the sentence is very negative (1a). And “never” "
         "alone is not strong enough to turn a positive word here (1b); without negations the model has no "
         "difficulty (1c). The paper finds the same in its first sentence: “fails” overshadows “never”.",
@@ -51,7 +51,7 @@ CASES = (
         ),
         ("++", "0", "−", "−"),
         "Nothing in the beginning of the sentence counts as a negation: the model knows its first word only "
-        "as a name, “off” speaks a little against the class, and “must-see” decides alone (2); without it "
+        "as a name, “off” slightly contradicts the class, and “must-see” decides alone (2); without it "
         "nothing is left (2a). Negations that the model knows do turn it (2b, 2c), “never” too, which the "
         "paper's model did not take into account.",
     ),
@@ -63,7 +63,7 @@ CASES = (
             ("worth e-mailing home about", "funny"),
         ),
         ("+", "+", "−", "−"),
-        "“nothing” speaks against the class, but “worth” speaks louder (3), also when they stand nearer to "
+        "“nothing” contradicts the class, but “worth” counts more (3), also when they are nearer to "
         "each other (3a). With “not” in its place the negation carries (3b), and with another word "
         "“nothing” carries (3c): it is this pair that the model has not learnt.",
     ),
@@ -83,11 +83,11 @@ def explained(model: lrp.Model, text: str) -> Explanation:
 
 
 def pieces(given: Setting) -> Iterator[Piece]:
-    """Each sentence and its variations on the colours of LRP-all, target: the predicted class."""
+    """Each sentence and its variations on the colors of LRP-all, target: the predicted class."""
     assert given.test is not None
     paper = PUBLISHED["misclassified"]["predicted"]
     yield Text(
-        "Sentences of the test file that the model gets wrong (1, 2, 3), and variations (a, b, c). LRP-all, "
+        "Sentences of the test file that the model classifies wrongly (1, 2, 3), and variations (a, b, c). LRP-all, "
         "the predicted class as target. The paper's sentences are pictures that its source does not have; "
         "of its table only the predicted classes are text: "
         + ", ".join(f"{name} {sign}" for name, sign in paper.items()) + "."
@@ -105,7 +105,7 @@ def pieces(given: Setting) -> Iterator[Piece]:
             e = explained(given.model, text.replace(old, new))
             rows.append(([f"{n}{letter}", "", SIGNS[e.predicted]], e, []))
         wrong = rows[0][1].predicted != label
-        title = f"Test sentence {at + 1}" + ("" if wrong else ", which this model gets right")
+        title = f"Test sentence {at + 1}" + ("" if wrong else ", which this model classifies correctly")
         yield Heatmaps(title, ["no.", "true", "predicted", "heatmap"], rows)
         if tuple(before[2] for before, _, _ in rows) == case.predicted:
             yield Text(case.remark)

@@ -1,6 +1,6 @@
 """An LSTM with one hidden unit, forwards and back, as compiled loops: the training of the toy task.
 
-The sequences of a batch stand beside each other and take every step together. They are sorted, longest first, and the
+The sequences of a batch take every step together. They are sorted, longest first, and the
 rows of one step follow each other: three sequences of 3, 2 and 1 steps have the rows
 
     step 0: a0 b0 c0   step 1: a1 b1   step 2: a2        first = 0, 3, 5, 6

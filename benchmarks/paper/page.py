@@ -111,7 +111,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Heatmaps:
-    """Sentences on the colours of their relevance, with cells before and after each."""
+    """Sentences on the colors of their relevance, with cells before and after each."""
 
     title: str
     header: Sequence[str]

@@ -61,7 +61,7 @@ def pieces(given: Setting, how: str = "delete") -> Iterator[Piece]:
         zeroed = removed(model, data, relevance, "zero")
         yield change_table(zeroed, "zero")
         yield Text(
-            "The paper says of this only that it gave similar results. Ours are further from 100 in "
+            "The paper reports only that the results were similar. These results are further from 100 in "
             f"decreasing order (LRP-all {means(zeroed, 'decreasing')['lrp-all']:.0f}): with one word set to "
             "zero, Occlusion P-diff measures the very thing that the experiment does, so that the unit is "
             "larger."
@@ -173,8 +173,8 @@ def why(model: lrp.Model, data: Sentences, relevance: Relevance, found: Removal,
     rows = []
     for one in ("lrp-all", "cd", "occlusion-f"):
         difference, low, high = found.difference("decreasing", one, "gradient-x-input")
-        says = "cannot be told apart" if low <= 0 <= high else "differ"
-        rows.append([f"{NAMES[one]} − Gradient×Input", f"{difference:+.1f}", f"{low:+.1f} to {high:+.1f}", says])
+        verdict = "cannot be told apart" if low <= 0 <= high else "differ"
+        rows.append([f"{NAMES[one]} − Gradient×Input", f"{difference:+.1f}", f"{low:+.1f} to {high:+.1f}", verdict])
     title = "Decreasing order: is the difference to Gradient×Input more than chance?"
     header = ["", "points", "95 % interval", "the two"]
     yield Table("removal_bootstrap", title, header, rows, "Bootstrap over sentences, 2000 draws.")
@@ -235,7 +235,7 @@ def verdict(found: Removal, measured: list[Saturation]) -> str:
     difference, low, high = found.difference("decreasing", "cd", "gradient-x-input")
     if difference > 0:
         return f"CD ({cd:.1f}) is above Gradient×Input ({gi:.1f}), as in the paper."
-    chance = "cannot tell that from chance" if low <= 0 <= high else "says that this is more than chance"
+    chance = "cannot tell that from chance" if low <= 0 <= high else "shows that this is more than chance"
     first, last = measured[0], measured[-1]
     paper = PAPER["decreasing"]
     text = (

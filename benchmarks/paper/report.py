@@ -1,7 +1,7 @@
 """All tables and figures of the paper as one self-contained HTML page, ours beside the paper's.
 
     python -m benchmarks.paper all --sst DIR     # everything
-    python -m benchmarks.paper all               # what needs no data set; the page says what is missing
+    python -m benchmarks.paper all               # what needs no data set; the page lists what is missing
 
 The page is report.html in the folder --out; its tables and figures are written there as files too.
 """
@@ -99,7 +99,7 @@ def document(body: list[str], titles: list[str], seconds: float) -> str:
     made = (
         f"Made on {date.today()} by lrpnumpy {lrp.__version__} in {seconds:.0f} s (Python "
         f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}). The paper is "
-        f"{PUBLISHED['source']}; its figures stand on a tinted ground or in columns of their own."
+        f"{PUBLISHED['source']}; its figures have a tinted background or separate columns."
     )
     heading = "The paper's tables and figures, made again"
     return (

@@ -25,7 +25,7 @@ from benchmarks.paper.page import Figure, Piece, Table, Text, canvas, publish
 from benchmarks.paper.sentiment import Setting, explained
 from benchmarks.paper.tables import PUBLISHED
 
-COLOURS = ("#2c3e9e", "#7fb2e5", "#9a9a9a", "#f4a261", "#c1121f")  # very negative to very positive
+COLORS = ("#2c3e9e", "#7fb2e5", "#9a9a9a", "#f4a261", "#c1121f")  # very negative to very positive
 NAMES = {
     "Avg": "mean of the word vectors",
     "h_T": "last hidden vectors as they are",
@@ -75,11 +75,11 @@ def pieces(given: Setting) -> Iterator[Piece]:
     yield Table(
         "representations",
         "Variance explained, and how structured the picture is",
-        ["representation", "made of", "components 1+2", "component 3", "neighbours of the same class"],
+        ["representation", "made of", "components 1+2", "component 3", "neighbors of the same class"],
         rows,
         "The last column is ours: how many of the 10 nearest points in the picture have the same class; by "
-        f"chance {chance:.0f} %. The paper's shares of variance stand only in its picture, which its source "
-        f"does not have; its text says: {PUBLISHED['representations']['text']}.",
+        f"chance {chance:.0f} %. The paper's shares of variance are only in its picture, which its source "
+        f"does not have; its text reads: {PUBLISHED['representations']['text']}.",
     )
     yield Text(
         "The relevance is that of the true class, in ours as in the paper, so a representation made with it "
@@ -89,20 +89,20 @@ def pieces(given: Setting) -> Iterator[Piece]:
 
 
 def draw(found: dict[str, Projection], labels: np.ndarray) -> Figure:
-    """One panel a representation, one colour a class."""
+    """One panel per representation, one color per class."""
     drawn = canvas(13, 6.6)
     axes = drawn.subplots(2, 4).ravel()
     order = np.random.default_rng(0).permutation(len(labels))  # so that no class hides another
-    colours = np.array(COLOURS)[labels]
+    colors = np.array(COLORS)[labels]
     for axis, (name, p) in zip(axes, found.items(), strict=False):
-        axis.scatter(*p.points[order].T, s=5, c=colours[order], linewidths=0, alpha=0.7)
+        axis.scatter(*p.points[order].T, s=5, c=colors[order], linewidths=0, alpha=0.7)
         one, two = 100 * p.explained[:2].sum(), 100 * p.explained[2]
         axis.set_title(f"{name} ({one:.1f} %, {two:.1f} %)", fontsize=10)
         limit = 1.05 * np.percentile(abs(p.points), 99.7)
         axis.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
     axes[-1].axis("off")
-    for name, colour in zip(("−−", "−", "0", "+", "++"), COLOURS, strict=True):
-        axes[-1].scatter([], [], c=colour, label=f"true class {name}")
+    for name, color in zip(("−−", "−", "0", "+", "++"), COLORS, strict=True):
+        axes[-1].scatter([], [], c=color, label=f"true class {name}")
     axes[-1].legend(loc="center", frameon=False)
     title = "Sentence representations, whitened PCA (variance explained by components 1+2, by component 3)"
     return Figure.of("representations", title, drawn)

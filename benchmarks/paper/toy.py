@@ -34,7 +34,7 @@ LENGTHS = (32, 64, 128, 256)  # at which the cost is measured
 
 Values = dict[
     tuple[str, str, str], np.ndarray
-]  # task, method, statistic -> one value a network; percent where it is one
+]  # task, method, statistic -> one value per network; percent where it is one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def save(starts: Starts, path: Path, wanted: int = WANTED, script: str = "toy --train") -> None:
-    """Write the converged networks, named addition/0, …, with what is known of their training."""
+    """Write the converged networks, named addition/0, …, with the details of their training."""
     models, remarks = {}, {}
     for task in TASKS:
         kept, tried = counted(starts[task], wanted)
@@ -294,7 +294,7 @@ def _seconds(model: lrp.Model, sequences: np.ndarray, method: str) -> float:
 
 
 def report_overview(networks: dict[str, list[lrp.Model]], data: dict[str, Data], out: Path) -> None:
-    """What the relevances add up to and what they cost, as tab:methods_overview says and as measured.
+    """What the relevances add up to and what they cost, as in tab:methods_overview and as measured.
 
     The sum is measured on the first network of each task: root mean square of sum R_t - f over that of f. The
     cost is measured on 8 sequences through a random LSTM of 64 units: the power of T that fits the time, and
@@ -345,7 +345,7 @@ def _off(model: lrp.Model, data: Data, method: str) -> float:
 
 
 def draw(networks: dict[str, list[lrp.Model]], data: dict[str, Data], path: Path) -> None:
-    """One panel a method and task: R_a against n_a and R_b against n_b, first network of the task."""
+    """One panel per method and task: R_a against n_a and R_b against n_b, first network of the task."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -356,11 +356,11 @@ def draw(networks: dict[str, list[lrp.Model]], data: dict[str, Data], path: Path
         part = data[task]
         for axis, method in zip(line, METHODS, strict=True):
             e = explained(models[0], part.sequences, method)
-            for at, n, colour, label in (
+            for at, n, color, label in (
                 (part.a, part.n_a, "tab:blue", "a"),
                 (part.b, part.n_b, "tab:orange", "b"),
             ):
-                axis.scatter(n, e.relevance[e.starts[:-1] + at], s=2, c=colour, label=label, linewidths=0, alpha=0.5)
+                axis.scatter(n, e.relevance[e.starts[:-1] + at], s=2, c=color, label=label, linewidths=0, alpha=0.5)
             axis.set_title(f"{NAMES[method]}", fontsize=9)
             axis.tick_params(labelsize=7)
             axis.set_xlabel("n", fontsize=8)

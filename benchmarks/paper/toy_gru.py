@@ -37,8 +37,8 @@ def train(data: Mapping[str, Data], seed: int, updates: int = 8000) -> Trained:
     gru = nn.GRU(2, UNITS, batch_first=True, dtype=torch.float64)
     head = nn.Linear(UNITS, 1, bias=False, dtype=torch.float64)
     parameters = [*gru.parameters(), *head.parameters()]
-    optimiser = torch.optim.Adam(parameters, LR)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, updates))
+    optimizer = torch.optim.Adam(parameters, LR)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, updates))
 
     def errors(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (head(gru(x)[1][0])[:, 0] - y) ** 2
@@ -46,10 +46,10 @@ def train(data: Mapping[str, Data], seed: int, updates: int = 8000) -> Trained:
     for _ in range(updates):
         x, y = parts["train"][rng.integers(len(parts["train"]))]
         some = torch.from_numpy(rng.integers(len(y), size=BATCH))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         errors(x[some], y[some]).mean().backward()
         nn.utils.clip_grad_norm_(parameters, 5.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         found = {name: float(torch.cat([errors(*one) for one in part]).mean()) for name, part in parts.items()}

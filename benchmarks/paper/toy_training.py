@@ -116,16 +116,16 @@ def train(data: Mapping[str, Data], seed: int, steps: int = 1000, lr: float = 0.
         value, gradient = error(p)
         return value, clipped(gradient)
 
-    p, optimiser = initial(seed), LBFGS(lr=lr)
+    p, optimizer = initial(seed), LBFGS(lr=lr)
     least, since, done = np.inf, 0, 0
     while done < steps:
-        before, (p, value) = p, optimiser.step(function, p)
+        before, (p, value) = p, optimizer.step(function, p)
         done += 1
         if not np.isfinite(p).all() or p is before:  # diverged, or at rest: nothing will change any more
             p = before
             break
         least, since = (value, 0) if value < least else (least, since + 1)
         if since == 10:
-            optimiser.lr, since = 0.95 * optimiser.lr, 0
+            optimizer.lr, since = 0.95 * optimizer.lr, 0
     errors = {name: float(objective(part)(p)[0]) for name, part in data.items()}
-    return Trained(seed, tuple(p.tolist()), errors, done, optimiser.evaluations)
+    return Trained(seed, tuple(p.tolist()), errors, done, optimizer.evaluations)

@@ -9,7 +9,7 @@ same seed and versions give the same model again.
 
 Words are Stanford's, lowercased, with the escapes `\\/` and `\\*` undone. Brackets and quotes keep their Penn
 Treebank names (-lrb- -rrb- `` ''), because that is what the treebank tokenizer makes of the ( ) and " that a
-person types. Every labelled phrase of the training trees is seen once an epoch, however often it occurs.
+person types. Every labeled phrase of the training trees is seen once an epoch, however often it occurs.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def train(
     network = Network(len(vocabulary), settings)
     averaged = Network(len(vocabulary), settings)
     averaged.load_state_dict(network.state_dict())
-    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True)
     step, history, best = 0, [], {}
     for epoch in range(1, settings.epochs + 1):
         network.train()
@@ -141,9 +141,9 @@ def train(
             ids = torch.where(torch.rand(ids.shape) < hide[ids], 0, ids)
             # Divided by a fixed size, so that a phrase in a small batch counts as much as any other.
             loss = F.cross_entropy(network(ids), labels, reduction="none") @ weights / settings.batch
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             step += 1
             keep = min(settings.average, step / (step + 10))  # forgets the start sooner
             with torch.no_grad():
@@ -219,7 +219,7 @@ def main() -> None:
     for name, (five, two) in measured.items():
         print(f"{name}: {five:.2f} % five-class, {two:.2f} % binary")
     provenance = {
-        "data": "Stanford Sentiment Treebank (Socher et al. 2013): all labelled training phrases, lowercased",
+        "data": "Stanford Sentiment Treebank (Socher et al. 2013): all labeled training phrases, lowercased",
         "made_by": "benchmarks/paper/train_sentiment.py",
         "settings": asdict(settings),
         "epoch": 1 + history.index(max(history)),

@@ -44,7 +44,7 @@ def main() -> None:
 
 INTRODUCTION = """
 `weights/river.h5` reads 365 days of weather of the Piscataquis River in Maine (precipitation, radiation, highest and
-lowest temperature, vapour pressure) and says how much water the river carries on the last day, in mm over its basin.
+lowest temperature, vapor pressure) and predicts how much water the river carries on the last day, in mm over its basin.
 This page is written by `python -m benchmarks.river piscataquis.csv --out benchmarks/river`. The data are of the CAMELS
 data set: Newman et al. (2015), Hydrology and Earth System Sciences 19, 209-223; Addor et al. (2017), the same 21,
 5293-5313. They do not ship.

@@ -1,4 +1,4 @@
-"""The river's series: 35 years of weather and discharge, one line a day, and which days are for what.
+"""The river's series: 35 years of weather and discharge, one line per day, and which days are for what.
 
 The file is `piscataquis.csv`, made from the CAMELS data set (Newman et al. 2015, Addor et al. 2017). It does not ship.
 """
@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 WEATHER = ("precipitation_mm", "radiation_w_m2", "tmax_c", "tmin_c", "vapour_pressure_pa")
-DAYS = 365  # a window: the weather of so many days ends with the day whose discharge is predicted
+DAYS = 365  # length of a window, which ends with the day whose discharge is predicted
 TRAINING = ("1981-10-01", "1999-09-30")
 TEST = ("1999-10-01", "2014-09-30")
 
 
 class River(NamedTuple):
-    """Every column that is used, one entry a day."""
+    """Every column that is used, one entry per day."""
 
     date: np.ndarray  # (days,) datetime64
     weather: np.ndarray  # (days, 5)
     observed: np.ndarray  # (days,) discharge in mm, nan where there is none
-    conceptual: np.ndarray  # (days,) what the hydrological model that comes with the data says
+    conceptual: np.ndarray  # (days,) predictions of the hydrological model that comes with the data
     snow: np.ndarray  # (days,) its snow in mm: never an input
 
     def days(self, first: str, last: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Train the river network that ships. `python -m benchmarks.river.train piscataquis.csv OUT.h5`
 
-One LSTM layer reads 365 days of weather and a linear layer says the discharge of the last day. While it is trained it
-reads longer pieces, and every day that has seen 365 days before it counts: one pass over a piece of 425 days learns
+One LSTM layer reads 365 days of weather and a linear layer predicts the discharge of the last day. While it is trained
+it reads longer pieces, and every day that has seen 365 days before it counts: one pass over a piece of 425 days learns
 from 61 predictions. Needs the extra `train`; about two minutes on one core.
 """
 
@@ -56,18 +56,18 @@ def trained(river: River, first: str, last: str, seed: int = 0) -> tuple[Network
     known = np.zeros(len(observed), bool)
     known[days] = True
     network = Network()
-    optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, UPDATES)
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, UPDATES)
     for _ in (bar := tqdm(range(UPDATES), "training", mininterval=5)):
         ends = rng.integers(max(days[0], length - 1), days[-1] + 1, BATCH)
         tail = ends[:, None] + np.arange(1 - TAIL, 1)  # (BATCH, TAIL) days that count
         counts = torch.from_numpy(known[tail])
         target = torch.from_numpy(np.nan_to_num(observed[tail]))
         loss = ((network(torch.from_numpy(pieces[ends - length + 1].copy())) - target)[counts] ** 2).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
     return network.eval(), scaler

@@ -74,7 +74,7 @@ def _cell(job: str, load: Workload, peer: str, make: peers.Peer, threads: int, s
 def forgetful(seconds: float, quick: bool) -> Iterator[Row]:
     """Occlusion that stops when a variant is back, on networks that forget more or less; T = 1000.
 
-    Weights are as layers are initialised. Larger ones make a network that never forgets, whatever its forget bias.
+    Weights are as layers are initialized. Larger ones make a network that never forgets, whatever its forget bias.
     """
     import numpy as np
 

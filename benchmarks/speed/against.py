@@ -77,11 +77,11 @@ class Side:
         if "refused" in found:
             raise Refused(found["refused"])
         if "failed" in found:
-            raise Failure(f"The {self.name} side must run, got an error of its own:\n{found['failed']}")
+            raise Failure(f"The {self.name} side failed with an error:\n{found['failed']}")
         return found
 
     def seconds(self, calls: int) -> float:
-        """Processor time of one call, over so many in a row."""
+        """Processor time of one call, over several in a row."""
         self.ask("time", calls=calls)
         return float(self.answer()["seconds"])
 

@@ -50,7 +50,7 @@ def work(job: str, load: Workload) -> tuple[float, float]:
     flops = elements = 0.0
     for window in below:
         T = window.windows.count(T)
-        if isinstance(window, lrp.layers.Conv1D):  # one product for the sums, one for the way back
+        if isinstance(window, lrp.layers.Conv1D):  # one product for the sums, one for the backward pass
             flops += T.sum() * 2 * window.K.size * (2 if job.startswith(("gradient", "lrp")) else 1)
     rows, pairs = T.sum(), (words * (T + 1) / 2).sum()  # steps; steps of all variants from where they differ
     for part in parts:
@@ -74,7 +74,7 @@ def work(job: str, load: Workload) -> tuple[float, float]:
 
 
 def seconds(job: str, load: Workload, threads: int) -> float:
-    """The least time that the job can take on so many cores."""
+    """The least time that the job can take on this number of cores."""
     flops, elements = work(job, load)
     dtype = str(load.model.dtype)
     return (flops / peak(dtype) + elements / activation_rate(dtype)) / threads

@@ -1,6 +1,6 @@
 """LRP and contextual decomposition as one would write them from the formulas: per sentence, per step, in NumPy.
 
-This stands in for the published scripts, which are not ours to ship, and costs about what they do. It is written
+This replaces the published scripts, which cannot be bundled here, and costs about the same. It is written
 plainly and not slowed down: whole gates are one product, and nothing is computed twice.
 """
 

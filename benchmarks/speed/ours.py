@@ -71,7 +71,7 @@ JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {
 
 
 def runner(job: str, work: Workload, threads: int, tol: float = 0.0) -> Callable[[], list[Any]]:
-    """Run a job over all batches, on so many threads; the results of each batch."""
+    """Run a job over all batches, on this number of threads; the results of each batch."""
     batches, model = work.batches, work.model
     function = occluded(tol) if tol else JOBS[job]
 

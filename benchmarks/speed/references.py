@@ -17,7 +17,7 @@ from lrpnumpy.schedule import keep_freed_memory
 
 Row = dict[str, Any]
 DTYPE, TARGET, GAP = "float32", 0, 1e-4
-GROUPS = (8, 32, 128)  # sequences that captum gets at once; it has as many copies of each as there are nodes
+GROUPS = (8, 32, 128)  # sequences per call of captum; it has as many copies of each as there are nodes
 
 
 def references(seconds: float) -> Iterator[Row]:
@@ -65,7 +65,7 @@ def _against_captum(load: Workload, seconds: float) -> Iterator[Row]:
     groups = [_captum(load, nodes, size) for size in GROUPS]
     size = int(np.argmin(best(groups, seconds / 2, least=1)))
     theirs = [one for group in groups[size]() for one in group]
-    agree([one.feature_relevance for one in _integrated(load, gap=GAP)], theirs, 2e-2)  # each has an error of its own
+    agree([one.feature_relevance for one in _integrated(load, gap=GAP)], theirs, 2e-2)  # each has its own error
     mine, other = best([partial(_integrated, load, gap=GAP), groups[size]], seconds)
     question = f"integrated-gradients to a gap of {GAP:g} on W1, times captum with {nodes} nodes"
     yield _row(question, other / mine, 3, "least", seconds=[mine, other])

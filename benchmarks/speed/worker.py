@@ -23,7 +23,7 @@ import lrpnumpy as lrp
 from benchmarks.speed.workloads import SHAPES, workload
 
 Answer = dict[str, Any]
-# Stabilisers of LRP. With the usual 0.001 these rules multiply relevance at every step of a network of random weights,
+# Stabilizers of LRP. With the usual 0.001 these rules multiply relevance at every step of a network of random weights,
 # until rounding decides it, or float32 overflows; a version may then compute such sequences again in float64. With far
 # larger ones relevance fades to numbers so small that the processor is slow with them.
 EPS = {"lrp-prop": 0.2, "lrp-abs": 0.02, "lrp-half": 0.02}
@@ -68,7 +68,7 @@ class Side:
         return {"file": file}
 
     def time(self, calls: int) -> Answer:
-        """Seconds of processor time of a call, over so many calls in a row: others may use the machine, too."""
+        """Seconds of processor time of a call, over several calls in a row: others may use the machine, too."""
         gc.collect()
         start = time.process_time()
         for _ in range(calls):

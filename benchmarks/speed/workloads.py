@@ -51,7 +51,7 @@ def network(
     fresh: bool = False,
     cell: str = "LSTM",
 ) -> lrp.Model:
-    """Random weights of the size that training gives, so that gates and cells move; or as layers are initialised."""
+    """Random weights of the size that training gives, so that gates and cells move; or as layers are initialized."""
     gates = {"LSTM": (4,), "GRU": (3,), "RNN": ()}[cell]
 
     def weights(columns: int) -> np.ndarray:

@@ -171,7 +171,7 @@ def decomposed(given: Prepared, every: int = CD_EVERY) -> np.ndarray:
     """Contextual decomposition with each feature of the step as a phrase, of some of the records.
 
     The states before the step belong to the rest. They are constants of the layer here, so that each record is a
-    network of its own; with states as inputs the layer would be decomposed by the general rule, not by the cell's.
+    separate network; with states as inputs the layer would be decomposed by the general rule, not by the cell's.
     """
     layer, D = networks.recurrent(given.spec, given.weights), given.spec.inputs
     out = np.full((len(given.targets), D), np.nan)

@@ -29,7 +29,7 @@ def command(commands: Commands, name: str, run: Callable[[argparse.Namespace], N
 def add_model(command: argparse.ArgumentParser) -> None:
     """Which model."""
     command.add_argument(
-        "--model", default=DEFAULT_MODEL, help="a weight file, or the name of a shipped model (default: %(default)s)"
+        "--model", default=DEFAULT_MODEL, help="weight file, or name of a bundled model (default: %(default)s)"
     )
 
 
@@ -38,12 +38,12 @@ def add_method(command: argparse.ArgumentParser) -> None:
     add_model(command)
     command.add_argument(
         "--method",
-        help="see `lrpnumpy methods` (default: that of the model)",
+        help="see `lrpnumpy methods` (default: the default method of the model)",
     )
     command.add_argument(
         "--target", help="class to explain, by number or name; 'all' for every class (default: the predicted one)"
     )
-    command.add_argument("--versus", help="explain why the target rather than this class")
+    command.add_argument("--versus", help="explain the target in contrast to this class")
     for name, (option, having) in _flags().items():
         default = "" if option.default is None else f"default: {option.default}; "
         text = f"{option.text} ({default}of {', '.join(having)})"
@@ -72,14 +72,12 @@ def class_of(text: str | None) -> int | str | None:
 
 def add_formulas(command: argparse.ArgumentParser) -> None:
     """Whether CSV may hold formulas."""
-    command.add_argument(
-        "--formulas", action="store_true", help="leave words as they are that a spreadsheet takes for formulas, in CSV"
-    )
+    command.add_argument("--formulas", action="store_true", help="in CSV, do not quote words that look like formulas")
 
 
 def add_hints(command: argparse.ArgumentParser) -> None:
     """What a weight file may not say by itself."""
-    group = command.add_argument_group("what the weight file does not say")
+    group = command.add_argument_group("Model hints (not stored in the weight file)")
     for name, one in hints.known().items():
         flag = one.metadata["flag"]
         if flag is None:
@@ -95,12 +93,12 @@ def add_hints(command: argparse.ArgumentParser) -> None:
             flags = ["--constant"]
         group.add_argument(*flags, help=one.metadata["typed"].replace("%", "%%"), **kind)
     command.add_argument(
-        "--no-isolate", action="store_true", help="read the weight file here, and not in a process of its own"
+        "--no-isolate", action="store_true", help="read the weight file in this process instead of a separate one"
     )
 
 
 def hints_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said about the weight file, and that a stranger's is read in a process of its own."""
+    """The model hints on the command line, and whether to read the file in a separate process."""
     said = {name: value for name in hints.known() if (value := getattr(options, name, None)) is not None}
     return {**said, "isolate": not options.no_isolate}
 

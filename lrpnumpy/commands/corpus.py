@@ -20,7 +20,7 @@ ANSWER = 4  # seconds that a scheduler has to answer
 
 
 def run_corpus(options: argparse.Namespace) -> None:
-    """Explain every sequence of a file, however large, into a folder; run it again to go on after an interruption."""
+    """Explain every sequence of a file, however large, into a folder; run it again to resume."""
     from lrpnumpy.corpus.export import check_export
 
     for path in options.export:  # before the work, not after it
@@ -81,7 +81,7 @@ def _client(address: str) -> Any:
 
 
 def _check_answer(address: str) -> None:
-    """See that something at the address speaks: a scheduler does as soon as it is called, and Dask waits for ever."""
+    """Check that something answers at the address: a scheduler does so at once, and Dask would wait forever."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme != "tcp":
         return
@@ -95,7 +95,7 @@ def add(commands: Commands) -> None:
     """Add it to the program, with its options."""
     corpus = command(commands, "corpus", run_corpus)
     corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
-    corpus.add_argument("out", help="folder to be made, see docs/corpora.md")
+    corpus.add_argument("out", help="output folder, see docs/corpora.md")
     add_method(corpus)
     corpus.add_argument(
         "--unit",
@@ -104,10 +104,10 @@ def add(commands: Commands) -> None:
         help="one value per step, or also one per feature (default: %(default)s)",
     )
     corpus.add_argument(
-        "--step", type=int, help="which prediction, where the model predicts at every step (default: the last)"
+        "--step", type=int, help="if the model predicts at every step: the step to explain (default: the last)"
     )
     corpus.add_argument(
-        "--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the source, where its name does not say"
+        "--format", choices=("text", "jsonl", "hdf5", "npz"), help="format of the source, if its name does not show it"
     )
     corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
     corpus.add_argument(
@@ -118,9 +118,9 @@ def add(commands: Commands) -> None:
         nargs="?",
         const="",
         metavar="BY",
-        help="print mean relevance by feature, for each class or column BY",
+        help="print the mean relevance per feature, by class or column BY",
     )
-    corpus.add_argument("--restart", action="store_true", help="begin again where the folder has a run")
+    corpus.add_argument("--restart", action="store_true", help="start over if the folder contains a run")
     corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
     corpus.add_argument(
         "--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)"
@@ -130,20 +130,24 @@ def add(commands: Commands) -> None:
     )
     corpus.add_argument("--threads", type=int, help="default: all cores")
     corpus.add_argument(
-        "--processes", type=int, help="this number of processes instead of threads: faster from three cores on"
+        "--processes", type=int, help="use N processes instead of threads (faster on three or more cores)"
     )
-    corpus.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that does the work")
+    corpus.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler")
     corpus.add_argument(
         "--export",
         metavar="FILE",
         action="append",
         default=[],
-        help="also write one .h5, .csv, .jsonl or .parquet; may be repeated",
+        help="also write one .h5, .csv, .jsonl or .parquet file; may be repeated",
     )
     add_formulas(corpus)
-    corpus.add_argument("--overwrite", action="store_true", help="replace files of --export that exist")
+    corpus.add_argument("--overwrite", action="store_true", help="replace existing files of --export")
     corpus.add_argument(
-        "--evidence", type=float, default=0.0, metavar="SHARE", help="of the records whose evidence is computed (0)"
+        "--evidence",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of the records whose evidence is computed (default: 0)",
     )
     corpus.add_argument("--quiet", action="store_true", help="show no progress")
     add_hints(corpus)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    """Which methods deserve trust on a network and its data."""
+    """Rank methods on a network and its data."""
     model = lrp.load(options.model, **hints_of(options))
-    data, labels = _labelled(model, options)
+    data, labels = _labeled(model, options)
     found = lrp.rank_methods(
         model,
         data,
@@ -43,7 +43,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         write(options.figure, content.getvalue())
 
 
-def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
+def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], list[Any] | None]:
     """The sequences of a file, and their classes where they were given."""
     from lrpnumpy.corpus import lines, sources
 
@@ -69,7 +69,7 @@ def _labelled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any],
                 labels = [class_of(line) for line in file.read().decode("utf-8").split()][: len(data)]
         except (OSError, ValueError) as error:
             raise lrp.LrpError(
-                f"--labels must be a text file of one class a line, got {options.labels}: {error}."
+                f"--labels: cannot read {options.labels} ({error}); pass a text file with one class per line."
             ) from None
     return data, labels
 
@@ -81,22 +81,26 @@ def _listed(text: str) -> list[str]:
 def add(commands: Commands) -> None:
     """Add it to the program, with its options."""
     evaluate = command(commands, "evaluate", run_evaluate)
-    evaluate.add_argument("model", help="a weight file, or the name of a shipped model")
+    evaluate.add_argument("model", help="weight file, or name of a bundled model")
     evaluate.add_argument("data", help=".txt or .jsonl (also .gz), .h5, .npz, as for corpus")
-    evaluate.add_argument("--methods", metavar="A,B,…", type=_listed, help="default: all, and random numbers")
+    evaluate.add_argument("--methods", metavar="A,B,…", type=_listed, help="default: all methods, and random numbers")
     evaluate.add_argument("--measures", metavar="A,B,…", type=_listed, help="default: all; see docs/trust.md")
     classes = evaluate.add_mutually_exclusive_group()
-    classes.add_argument("--labels", metavar="FILE", help="true classes to explain, one a line")
+    classes.add_argument("--labels", metavar="FILE", help="text file with the true classes to explain, one per line")
     classes.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
     evaluate.add_argument(
-        "--reference", default="zero", help="what replaces a step: zero, mean, omit or a word (default: %(default)s)"
+        "--reference",
+        default="zero",
+        help="replacement for a removed step: zero, mean, omit or a word (default: %(default)s)",
     )
-    evaluate.add_argument("--unit", choices=("step", "feature"), help="what is removed (default: all that fits)")
-    evaluate.add_argument("--versus", type=class_of, help="rank explanations of the class rather than this one")
-    evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="of the data")
+    evaluate.add_argument(
+        "--unit", choices=("step", "feature"), help="what is removed: steps, or features (default: both, if possible)"
+    )
+    evaluate.add_argument("--versus", type=class_of, help="rank explanations of the class in contrast to this one")
+    evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="format of the data")
     evaluate.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
-    evaluate.add_argument("--most", type=int, metavar="N", help="take the first N records only")
-    evaluate.add_argument("--state", metavar="FILE", help="keeps finished parts: an interrupted run goes on from there")
+    evaluate.add_argument("--most", type=int, metavar="N", help="use only the first N records")
+    evaluate.add_argument("--state", metavar="FILE", help="store finished parts here, to resume an interrupted run")
     evaluate.add_argument("--quiet", action="store_true", help="show no progress")
     for kind, what in {"html": "a page", "json": "all numbers as JSON", "figure": "a figure, such as o.png"}.items():
         evaluate.add_argument(f"--{kind}", metavar="FILE", help=f"also write {what}")

@@ -76,28 +76,28 @@ def run_counterfactual(options: argparse.Namespace) -> None:
 
 
 def _input(options: argparse.Namespace) -> Any:
-    """What is to be explained: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
+    """The input to explain: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
     if (options.text is None) == (options.input is None):
         raise lrp.LrpError(
-            "this command must get either a sentence or --input FILE, got "
-            + ("neither." if options.text is None else "both.")
+            ("neither a sentence nor --input FILE was given" if options.text is None else "both were given")
+            + "; pass either a sentence or --input FILE."
         )
     if options.input is not None:
         return inputs.read(options.input)
     if not options.text.strip():
-        raise lrp.LrpError("the sentence must have at least one word, got an empty one.")
+        raise lrp.LrpError("the sentence is empty; pass at least one word.")
     return options.text
 
 
 def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
-    """See that a sentence is for a model of words, and a table for one of numbers."""
+    """Check that a sentence is passed to a text model, and a table to a numeric one."""
     port = model.inputs[model.main]
     words = any(encode.takes_words(one) for one in model.inputs.values())
     if isinstance(x, str) and not words:
         how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
         raise lrp.LrpError(
-            f"this model has no vocabulary, so it must get a (T, {port.size}) array, got a sentence; give {how} "
-            "numbers as --input FILE.csv."
+            "this model has no vocabulary, so it cannot read a sentence; pass "
+            f"{how} numbers, a (T, {port.size}) array, as --input FILE.csv."
         )
     values = getattr(x, "values", x)
     if words and isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape[1:] != (port.size,):
@@ -107,7 +107,7 @@ def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
 
 
 def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
-    """One row a method, class, input and step."""
+    """One row per method, class, input and step."""
     from io import StringIO
 
     from lrpnumpy.corpus.export import write_csv
@@ -126,19 +126,26 @@ def add(commands: Commands) -> None:
         one.add_argument(
             "--input",
             metavar="FILE",
-            help="a (T, D) array instead: .npy, or .csv with one step a line; several inputs by name: .npz, .json",
+            help="read a (T, D) array from .npy, or .csv with one step per line; several inputs by name: .npz, .json",
         )
     add_model(other)
-    other.add_argument("--target", help="class to reach, by number or name (default: any other than the predicted one)")
-    other.add_argument("--change", type=float, help="how far the prediction of a quantity must move, such as -5")
-    other.add_argument("--records", nargs="+", metavar="FILE", help="series whose values may be taken, as for --input")
-    other.add_argument("--most", type=int, default=8, metavar="N", help="changes at the most (default: %(default)s)")
+    other.add_argument("--target", help="class to reach, by number or name (default: any other class)")
+    other.add_argument("--change", type=float, help="for regression: required change of the prediction, such as -5")
+    other.add_argument(
+        "--records", nargs="+", metavar="FILE", help="series that provide replacement values, as for --input"
+    )
+    other.add_argument(
+        "--most", type=int, default=8, metavar="N", help="maximum number of changes (default: %(default)s)"
+    )
     other.add_argument("--html", metavar="FILE", help="also write HTML")
     add_hints(other)
     add_method(explain)
-    explain.add_argument("--all-methods", action="store_true", help="six methods with their evidence")
+    explain.add_argument("--all-methods", action="store_true", help="compare six methods, with their evidence")
     explain.add_argument(
-        "--color", default="auto", choices=("auto", "never", "256", "truecolor"), help="default: what the terminal can"
+        "--color",
+        default="auto",
+        choices=("auto", "never", "256", "truecolor"),
+        help="default: detected from the terminal",
     )
     for kind in ("html", "json", "csv"):
         explain.add_argument(

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def run_inspect(options: argparse.Namespace) -> None:
-    """Say what a weight file holds, and what was assumed."""
+    """Show the contents of a weight file, and all assumptions."""
     print(files.inspect(options.file, **hints_of(options)))
 
 
 def run_convert(options: argparse.Namespace) -> None:
-    """Write any weight file that can be opened in the native format."""
+    """Convert a weight file to the native format."""
     files.convert(options.source, options.target, overwrite=options.overwrite, **hints_of(options))
     print(f"wrote {options.target}", file=sys.stderr)
 
@@ -27,10 +27,10 @@ def run_convert(options: argparse.Namespace) -> None:
 def add(commands: Commands) -> None:
     """Add them to the program, with their options."""
     inspect = command(commands, "inspect", run_inspect)
-    inspect.add_argument("file", help="a weight file, or the name of a shipped model")
+    inspect.add_argument("file", help="weight file, or name of a bundled model")
     convert = command(commands, "convert", run_convert)
-    convert.add_argument("source", help="a weight file of any kind that opens")
-    convert.add_argument("target", help="the file to be made, in the native format")
+    convert.add_argument("source", help="weight file of any supported kind")
+    convert.add_argument("target", help="output file, in the native format")
     convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
     add_hints(inspect)
     add_hints(convert)

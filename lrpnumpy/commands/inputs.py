@@ -20,11 +20,11 @@ def read(name: str) -> Any:
     try:
         return readers.get(path.suffix.lower(), _csv)(path)
     except (OSError, ValueError) as error:
-        must = "--input must be a .npy file or a .csv file of numbers, one step a line, or of several inputs a .npz or "
+        must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
         if isinstance(error, FileNotFoundError):
             raise LrpError(f"{path}: no such file; {must}.json file.") from None
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
-        raise LrpError(f"{must}.json file, got {path}: {reason}.") from None
+        raise LrpError(f"--input: cannot read {path}: {reason}; {must}.json file.") from None
 
 
 def _npy(path: Path) -> Any:
@@ -33,7 +33,7 @@ def _npy(path: Path) -> Any:
 
 
 def _content(stream: IO[bytes]) -> bytes:
-    """What is in a file: Python takes the memory for all that it is asked to read."""
+    """The content of a file, at most MAX_BYTES: Python allocates memory for all that it is asked to read."""
     return stream.read(min(size_of(stream), MAX_BYTES))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_page(options: argparse.Namespace) -> None:
-    """Make one HTML file to explore results: every record in a table, beside its explanation."""
+    """Write one HTML file to explore results: a table of all records, and the explanation of each."""
     names = ("label", "name", "title", "most", "megabytes", "take", "seed")
     results = [lrp.open_explanations(path) for path in options.results]
     lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
@@ -29,22 +29,26 @@ def add(commands: Commands) -> None:
         "results",
         nargs="+",
         metavar="RESULTS",
-        help="folder that `lrpnumpy corpus` wrote; of several each is a method",
+        help="folder written by `lrpnumpy corpus`; several folders are shown as several methods",
     )
-    page.add_argument("page", metavar="PAGE.html", help="the file to be made; one that exists is replaced")
+    page.add_argument("page", metavar="PAGE.html", help="output file; an existing file is replaced")
     page.add_argument("--label", metavar="COLUMN", help="stored column with the true class or value of each record")
-    page.add_argument("--name", metavar="COLUMN", help="stored column with what each record is called")
-    page.add_argument("--title", help="of the page")
+    page.add_argument("--name", metavar="COLUMN", help="stored column with the name of each record")
+    page.add_argument("--title", help="title of the page")
     page.add_argument(
-        "--most", type=int, default=10_000, metavar="N", help="at most so many records (default: %(default)s)"
+        "--most", type=int, default=10_000, metavar="N", help="maximum number of records (default: %(default)s)"
     )
     page.add_argument(
-        "--megabytes", type=float, default=20.0, metavar="MB", help="about so large at most (default: %(default)s)"
+        "--megabytes",
+        type=float,
+        default=20.0,
+        metavar="MB",
+        help="approximate maximum size of the page (default: %(default)s)",
     )
     page.add_argument(
         "--take",
         choices=TAKE,
         default="sample",
-        help="of more records a random sample, or those of highest score of each class (default: %(default)s)",
+        help="if there are more records: a random sample, or the highest scores of each class (default: %(default)s)",
     )
-    page.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
+    page.add_argument("--seed", type=int, default=0, help="seed of the random sample (default: %(default)s)")

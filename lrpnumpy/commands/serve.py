@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_serve(options: argparse.Namespace) -> None:
-    """Show a page with the model behind it: type a sentence or change a series, and see the explanation change."""
+    """Open a live page: type a sentence or change a series, and see the explanation change."""
     from lrpnumpy.serve import Limits, Server, Worker, is_local
     from lrpnumpy.serve.door import Refusal
 
@@ -69,11 +69,13 @@ def add(commands: Commands) -> None:
         "model",
         nargs="?",
         default=DEFAULT_MODEL,
-        help="a weight file, or the name of a shipped model (default: %(default)s)",
+        help="weight file, or name of a bundled model (default: %(default)s)",
     )
-    serve.add_argument("--port", type=int, default=0, help="default: any that is free")
+    serve.add_argument("--port", type=int, default=0, help="default: any free port")
     serve.add_argument(
-        "--host", default="127.0.0.1", help="where to listen (default: %(default)s, which only this machine reaches)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (default: %(default)s, reachable only from this machine)",
     )
     serve.add_argument("--open", action="store_true", help="open the page in a browser")
     add_hints(serve)

@@ -18,7 +18,7 @@ def run_methods(options: argparse.Namespace) -> None:
 
 
 def run_compile(options: argparse.Namespace) -> None:
-    """Compile every kernel now and keep it on disk, for images and CI."""
+    """Compile all kernels now and store them on disk, for container images and CI."""
     from lrpnumpy.layers.kernels import compile_all
 
     for name, seconds in compile_all(options.dtype):

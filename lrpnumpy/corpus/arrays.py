@@ -156,7 +156,7 @@ def _hdf5(path: Path) -> Iterator[Find]:
 
 
 class LargeHdf5(Hdf5):
-    """An HDF5 file whose arrays may be larger than the memory; each question to it has a budget of its own."""
+    """An HDF5 file whose arrays may be larger than the memory; each read has a separate budget."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:

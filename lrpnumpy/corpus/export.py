@@ -26,7 +26,7 @@ CHUNK = 1 << 13  # numbers in a chunk of HDF5
 
 
 def export(results: Results, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
-    """Write explanations in the format that the end of the name says."""
+    """Write explanations in the format given by the file extension."""
     target = check_export(path, overwrite)
     if target.suffix.lower() == ".h5" and not hasattr(results, "_by_part"):
         raise LrpError(f"only stored explanations are written to HDF5, got {target.name!r}; use .jsonl.")
@@ -38,7 +38,7 @@ def export(results: Results, path: str | os.PathLike[str], overwrite: bool = Fal
 
 
 def check_export(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """The file that an export may write; an LrpError where its name says no format, or where it exists."""
+    """The file that an export may write; an LrpError if its extension is unknown, or if it exists."""
     target = Path(os.path.realpath(path))
     if target.suffix.lower() not in WRITERS:
         raise LrpError(f"an export must end in {', '.join(WRITERS)}, got {target.name!r}.")
@@ -61,7 +61,7 @@ def to_hdf5(results: Any, file: Any) -> None:
             for path, array in chain.from_iterable(one.items() for one in arrays):
                 _append(out, path, array, count)
             count += len(places)
-        out.flush()  # says so where the disk is full
+        out.flush()  # raises if the disk is full
 
 
 def _fields(part: PartFile) -> dict[str, list[Any]]:
@@ -104,11 +104,7 @@ def to_csv(results: Results, file: Any, formulas: bool = False) -> None:
 
 
 def cell(value: Any) -> Any:
-    """What a spreadsheet shows and does not compute: a text that begins like a formula gets an apostrophe before it.
-
-    A number is one, also as text. Signs alone, such as the dash of a treebank, compute nothing. What stands behind a
-    semicolon or a tab is looked at too: some programs cut there.
-    """
+    """A value that a spreadsheet does not compute: an apostrophe precedes text that looks like a formula."""
     if not isinstance(value, str):
         return value
     text = encodable(value)
@@ -132,11 +128,7 @@ def write_csv(
     feature_relevance: bool = True,
     formulas: bool = False,
 ) -> None:
-    """Rows of explanations, each with what is noted beside it in the first column.
-
-    Of several inputs a column says whose step it is; each has its own columns of variables. What a spreadsheet would
-    take for a formula is marked as text, see `cell`, unless `formulas` says to leave it.
-    """
+    """Rows of explanations, each with its note in the first column."""
     out, shown = csv.writer(file, lineterminator="\n"), encodable if formulas else cell
     columns: list[str] | None = None
     for beside, whole in noted:

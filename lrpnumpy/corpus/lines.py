@@ -43,7 +43,7 @@ class Lines:
             self._check_ratio()
 
     def _check_ratio(self) -> None:
-        """See that a packed file is no bomb; where it is damaged, reading it will say after which record."""
+        """Refuse a decompression bomb; if the file is damaged, reading it reports the record."""
         with suppress(EOFError, zlib.error, OSError), open_file(self.path) as raw, gzip.GzipFile(fileobj=raw) as file:
             unpacked = 0
             while block := file.read(1 << 20):

@@ -67,7 +67,7 @@ class Chunk(NamedTuple):
 
     first: int
     records: list[Any]
-    note: dict[str, Any]  # what its part says about itself
+    note: dict[str, Any]  # the description stored in its part
     columns: dict[str, list[Any]]  # values for each of its records that came with the request
 
 
@@ -78,7 +78,7 @@ class Opened:
     kind: str  # one of FORMATS, or "iterable"
     records: Callable[[], Iterator[Any]]
     identity: dict[str, Any]  # what a run that is resumed must find unchanged
-    fraction: Callable[[int], float | None] = lambda done: None  # how much has been read, after so many records
+    fraction: Callable[[int], float | None] = lambda done: None  # the share that has been read, by number of records
 
     @property
     def known(self) -> bool:
@@ -181,10 +181,7 @@ def _size(record: Any) -> int:
 
 
 def sequence(kind: str, field: str | None, record: Any, several: bool = False) -> Any:
-    """The sequence in a raw record, as `explain` takes it; an LrpError says why there is none.
-
-    Of a network with `several` inputs it is a dict of them: a JSON object.
-    """
+    """The sequence in a raw record, as `explain` takes it; an LrpError gives the reason if there is none."""
     if isinstance(record, Bad):
         raise LrpError(record.reason)
     if kind == "text":

@@ -47,10 +47,10 @@ class Stored(Results):
     """The explanations in a folder, or some of them: a slice is of the same type.
 
     `path` is the folder. `method`, `classes`, `output_unit`, and `columns`, the names of what was stored with them,
-    hold for all; `features` has the names of each input's numbers. `run` says how they were made: model digest, method,
-    options, versions. `records`, `rejected` and `doubtful` count the records of the source, those that cannot be
-    explained, and explanations whose relevance is not finite or decided by rounding; `complete` says whether the run
-    was finished.
+    hold for all; `features` has the names of the features of each input. `run` describes how they were computed: model
+    digest, method, options, versions. `records`, `rejected` and `doubtful` count the records of the source, those that
+    cannot be explained, and explanations whose relevance is not finite or numerically unstable; `complete` is whether
+    the run was finished.
     """
 
     def __init__(self, folder: Folder, run: Any, counts: list[list[int]], complete: bool) -> None:
@@ -112,7 +112,7 @@ class Stored(Results):
             with self._folder.reading(k):
                 part = PartFile(self._folder.read(k), self._common)
                 if part.count != self._starts[k + 1] - self._starts[k]:
-                    raise ValueError("it has another number of explanations than the index says")
+                    raise ValueError("its number of explanations differs from the index")
             self._last = k, part
         return part
 
@@ -230,8 +230,8 @@ class Stored(Results):
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
         """Write these explanations to one file whose `path` ends in .h5, .csv, .jsonl or .parquet (needs pyarrow).
 
-        A file that exists is left alone and is an error, unless `overwrite` says to replace it. In .csv a word that a
-        spreadsheet would take for a formula, such as =1+1, has an apostrophe before it, unless `formulas` is true.
+        An existing file raises an error unless `overwrite` is true. In .csv, a word that looks like a formula, such as
+        =1+1, starts with an apostrophe, unless `formulas` is true.
         """
         self.save(path, overwrite=overwrite, formulas=formulas)
 

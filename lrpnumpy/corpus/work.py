@@ -55,7 +55,7 @@ class Done(NamedTuple):
 def settle() -> Callable[[], None]:
     """Have results rounded alike everywhere: compiled kernels only, and BLAS on one thread. Returns what undoes it.
 
-    Plain functions, which stand in for kernels that are not compiled yet, round differently, and so does a large matrix
+    Plain functions, which replace kernels that are not compiled yet, round differently, and so does a large matrix
     product on another number of threads. Where threadpoolctl (of the extra `dask`) is missing, BLAS stays as it is.
     """
     before, limits = kernels.mode, None

@@ -50,8 +50,8 @@ def workers_of(job: Job, threads: int | None, workers: Any) -> AbstractContextMa
         return _processes(pickle.dumps(job), workers)
     except Exception as error:
         raise LrpError(
-            f"workers must get a rule and a tokenizer that can be pickled, such as functions at the top of a module, "
-            f"got: {error}; leave workers out to use threads."
+            f"workers: the rule or tokenizer cannot be pickled ({error}); define it at the top of a module, or leave "
+            "workers out to use threads."
         ) from None
 
 

@@ -26,7 +26,7 @@ from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Rule
 
 RANDOM = "random"
-HUGE = 1e30  # stands for relevance that is infinite
+HUGE = 1e30  # replaces infinite relevance
 RemovalUnit = Literal["step", "feature", "value"]  # what is replaced: a step, a feature at all steps, one number
 Function = Callable[[Model, list[Any]], Sequence[Any]]  # model, sequences -> one relevance (T,) or (T, D) for each
 # Columns of a measure: name -> (M, n) values of every method, and (n,) what their means are divided by.
@@ -70,7 +70,7 @@ class Explainer:
         assert self.method is not None
         unit: Any = "feature" if by_feature and self.has_features else "step"
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RelevanceWarning)  # relevance that rounding decides is measured, not said
+            warnings.simplefilter("ignore", RelevanceWarning)  # unstable relevance is measured without a warning
             found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request, **self.options)
         steps = np.split(finite(found.relevance), found.starts[1:-1])
         values = None
@@ -201,7 +201,7 @@ class Case:
         return np.random.default_rng((*self.seed, purpose))
 
     def replaced(self, k: int, masks: np.ndarray, unit: RemovalUnit) -> list[Any]:
-        """Sequence k without what each of the masks (V, count) says; other inputs of the network stay."""
+        """Sequence k without the steps of each mask (V, count); other inputs of the network stay."""
         x = self.x[k]
         if unit == "step" and isinstance(self.reference, str):
             variants = [x[~mask] if not mask.all() else x[:1] for mask in masks]
@@ -229,7 +229,7 @@ class Case:
     def values(self, sequences: list[Any], owner: Sequence[int]) -> np.ndarray:
         """(V,) what a replacement should change: the probability of the decision, or the score where there is none.
 
-        With `versus` it is the difference of the two scores. `owner` says of which sequence each is a variant.
+        With `versus` it is the difference of the two scores. `owner` is the sequence of each variant.
         """
         if not sequences:
             return np.empty(0)
@@ -268,7 +268,7 @@ def case_of(
 ) -> Case:
     """Explain some sequences by every method; the time of each is measured on one thread."""
     encoded = [record[model.main] for record in encode_all(model, sequences)]
-    if any(one.kept is not None for one in encoded):  # padding is no step that could be removed
+    if any(one.kept is not None for one in encoded):  # padding cannot be removed
         bare = [numbers_of(one) for one in encoded]
         sequences = (
             bare if len(model.inputs) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]

@@ -1,4 +1,4 @@
-"""Randomisation: an explanation that stays the same when the weights are random does not explain the network.
+"""Randomization: an explanation that stays the same when the weights are random does not explain the network.
 
 Layers get random weights from the top down, one more each time, and each time the relevance is compared with that of
 the trained network (Adebayo et al. 2018).
@@ -37,7 +37,7 @@ def cascade(model: Model, rng: np.random.Generator) -> list[Model]:
         model = out[-1] if out else model
         old = model.layers[k]
         if any(True for _ in old.all_arrays()):
-            new = randomised(old, rng)
+            new = randomized(old, rng)
             out.append(model._with(partial(_swapped, old, new)))
     return out
 
@@ -46,10 +46,10 @@ def _swapped(old: Record, new: Record, record: Any) -> Any:
     return new if record is old else record
 
 
-def randomised(record: Record, rng: np.random.Generator) -> Record:
+def randomized(record: Record, rng: np.random.Generator) -> Record:
     """A layer with normal numbers as large as its own, on the average, in the place of every weight."""
     new = {
         name: rng.normal(0, np.sqrt(np.mean(array**2)), array.shape).astype(array.dtype)
         for name, array in record.arrays()
     }
-    return replace(record, **new, **{name: randomised(part, rng) for name, part in record.parts()})
+    return replace(record, **new, **{name: randomized(part, rng) for name, part in record.parts()})

@@ -229,14 +229,14 @@ class Ranking:
 
     @staticmethod
     def from_json(text: str) -> Ranking:
-        """A ranking from the `text` that `to_json` wrote; of any other one an error says what is wrong with it."""
+        """A ranking from the `text` that `to_json` wrote; an error describes any other text."""
         try:
             data = parse_json(text)
         except (TypeError, ValueError, AttributeError) as error:
             reason = str(error)[:200]
-            raise LrpError(f"from_json must get the text that Ranking.to_json wrote, got no JSON: {reason}.") from None
+            raise LrpError(f"from_json: the text is not JSON ({reason}); pass the text of Ranking.to_json.") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise LrpError("from_json must get the text that Ranking.to_json wrote, got JSON without its format line.")
+            raise LrpError("from_json: the JSON has no format line of a ranking; pass the text of Ranking.to_json.")
         names, columns, about = data.get("methods"), data.get("columns"), data.get("about")
         if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
             raise LrpError("from_json: methods must be a list of names, got something else.")
@@ -302,10 +302,10 @@ def _advice(found: Ranking) -> str:
         if worse:
             apart, half = points.value[first] - points.value[worse[0]], points.apart[first, worse[0]]
             claims.append(f"beats {names[worse[0]]} by {apart:.0f} ± {half:.0f} points of removal")
-    dearer = [m for m in found.equal if m != first]
-    if dearer:
-        share = 100 * found.cost[first] / found.cost[dearer[-1]]
-        claims.append(f"equals {names[dearer[-1]]} at {max(share, 0.1):.2g} % of the cost")
+    costlier = [m for m in found.equal if m != first]
+    if costlier:
+        share = 100 * found.cost[first] / found.cost[costlier[-1]]
+        claims.append(f"equals {names[costlier[-1]]} at {max(share, 0.1):.2g} % of the cost")
     text = f"Use {best}: on your data it {' and '.join(claims) or 'has the best mean rank'}."
     poor = []
     if points is not None:  # not better than a random order

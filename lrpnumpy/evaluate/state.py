@@ -18,7 +18,7 @@ from lrpnumpy.files.safe import open_file
 
 
 class State:
-    """Finished parts in a file: a line for what was asked, then one for each part; every line begins with its digest.
+    """Finished parts in a file: a line for the request, then one per part; every line begins with its digest.
 
     A line that is not whole, since the program was killed while it was written or since the disk has lost some of it,
     is passed over, and its part is computed again.

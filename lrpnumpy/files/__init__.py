@@ -1,4 +1,4 @@
-"""Weight files to models and back: the kind of a file is recognized from what it says about itself."""
+"""Weight files to models and back: the kind of a file is detected from its contents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_PROBABILITY = (
     "they are logits"
 )
 
-# Where shipped models are: beside the package in a checkout, inside it once installed.
+# Where bundled models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
 
 
@@ -50,13 +50,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """The model in a weight file of any supported kind at `path`, or a shipped model by name: `load("sentiment")`.
-
-    What a file does not say by itself, the hints say; what is assumed is said by an AssumptionWarning. `check=(x, y)`
-    compares the scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more
-    than `max_bytes` of arrays are read. With `isolate` it is read in a process of its own, whatever it may do to its
-    reader; shipped models are always read here.
-    """
+    """The model in a weight file of any supported kind at `path`, or a bundled model by name: `load("sentiment")`."""
     report = _read("load", path, isolate, hints, max_bytes)
     model = report.model
     assert model is not None
@@ -95,7 +89,7 @@ def convert(
 
     check, isolate, max_bytes: as in `load`.
 
-    A target that exists is an error, unless `overwrite` says to replace it. What is read is never written over.
+    An existing target raises an error unless `overwrite` is true. The source is never overwritten.
     """
     said = taken("convert", hints)
     _check_other(_locate(source), (said.config, said.vocabulary, said.features, said.classes), target)
@@ -137,7 +131,7 @@ def _read(
 
     said, max_bytes = taken(function, hints), whole(max_bytes, f"{function}: max_bytes", 1)
     if said.custom is not None and isolate:
-        raise LrpError(f"{function}: custom must be left out with isolate=True, where no function of yours can run.")
+        raise LrpError(f"{function}: custom functions cannot run with isolate=True; leave one of the two out.")
     asked = {name: getattr(said, name) for name in (*NETWORK, "which", "config", "custom", "constants")}
     found = _locate(path)
     options = kinds.LoadOptions(**asked, max_bytes=max_bytes, several=several)
@@ -157,10 +151,10 @@ def _read(
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:
-    """The file that is meant: a shipped model where a bare name is given that is one of theirs."""
+    """The file at a path, or that of a bundled model if `path` is its name."""
     if not isinstance(path, (str, os.PathLike)):
         raise LrpError(
-            f"load: path must be the path of a file or the name of a shipped model, got {shown(path)}{_instead(path)}."
+            f"load: path must be the path of a file or the name of a bundled model, got {shown(path)}{_instead(path)}."
         )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
@@ -169,9 +163,7 @@ def _locate(path: str | os.PathLike[str]) -> Path:
             return models[name]
         if not os.path.lexists(name):
             listed = ", ".join(map(repr, sorted(models))) or "none"
-            raise WeightFileError(
-                f"{name}: no such file, and no model of this name ships with lrpnumpy; shipped are {listed}."
-            )
+            raise WeightFileError(f"{name}: no such file, and no bundled model of this name; bundled are {listed}.")
     if not os.path.exists(name):
         from lrpnumpy.files.kinds import CHECKPOINT
 

@@ -82,7 +82,7 @@ class Archive(Source):
                 content[start : start + len(piece)] = piece
                 start += len(piece)
             if piece or start != size:
-                raise self.error(name, "is not as long as the archive says; it is damaged")
+                raise self.error(name, "does not have the length stored in the archive; it is damaged")
             return content
 
     def member(self, name: str, limit: int) -> memoryview:
@@ -96,7 +96,7 @@ class Archive(Source):
         return bytes(self.member(name, MAX_TEXT))
 
     def window(self, name: str, limit: int) -> io.BytesIO | Window:
-        """A member as a file of its own: where it is not packed its bytes stay where they are."""
+        """A member as a separate file: if it is not compressed, it is read in place."""
         with self.guard(name):
             with self._open(name, limit):  # sees that its header is one
                 pass
@@ -113,12 +113,12 @@ class Archive(Source):
             self.budget.tick(name)
             found = zlib.crc32(piece, found)
         if found != expected:
-            raise self.error(name, "has another checksum than the archive says; it is damaged")
+            raise self.error(name, "does not have the checksum stored in the archive; it is damaged")
         window.seek(0)
 
 
 class Window(io.RawIOBase):
-    """A part of an open file, as a file of its own."""
+    """A part of an open file, as a separate file."""
 
     def __init__(self, stream: Any, start: int, size: int) -> None:
         super().__init__()

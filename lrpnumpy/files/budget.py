@@ -15,14 +15,14 @@ from contextlib import contextmanager
 
 from lrpnumpy.checks import WeightFileError
 
-MAX_BYTES = 2 * 2**30  # all arrays of one model together, unless the caller says otherwise
+MAX_BYTES = 2 * 2**30  # all arrays of one model together, by default
 MAX_UNPACKED = 64 * 2**20  # all arrays together, besides EXPANSION times the file's size
 EXPANSION = 8  # trained weights do not compress nearly as well
 MAX_NUMBERS = 2**22  # widths of values and arrays made from them, besides one number per byte of the file
 MAX_HELD = 64 * 2**20  # texts, headers and members unpacked, besides what the file's own size allows
 MAX_OBJECTS = 1_000_000  # values of a pickle or a JSON text, members, groups, links, chunks, messages
 MAX_DEPTH = 32  # groups inside groups, modules inside modules
-MAX_LAYERS = 1000  # of one network: each is checked against its neighbours, several times
+MAX_LAYERS = 1000  # of one network: each is checked against its neighbors, several times
 
 # Of the processor's time, not the clock's: a slow disk is nobody's attack. A little less than is promised, since some
 # time passes between two looks.
@@ -33,7 +33,7 @@ _LARGE = 4096  # bytes that are worth a look
 
 
 class Budget:
-    """The limits of one file, and what has been used of them; `limited=False` is for files of one's own."""
+    """The limits of one file, and what has been used of them; `limited=False` is for trusted files."""
 
     def __init__(self, file: str, size: int, max_bytes: int = MAX_BYTES, *, limited: bool = True) -> None:
         self.file, self.max_bytes = file, max_bytes
@@ -60,7 +60,7 @@ class Budget:
             self._began += time.thread_time() - began
 
     def grow(self, size: int) -> None:
-        """Allow for another file of so many bytes, which belongs to this one."""
+        """Allow for another file of this size, which belongs to this one."""
         self._most_held += 2 * size
         self._most_bytes += EXPANSION * size
         self._most_numbers += size
@@ -89,7 +89,7 @@ class Budget:
             )
 
     def numbers(self, where: str, total: int) -> None:
-        """Check how many numbers a network's widths ask for, all together, before arrays are made of them."""
+        """Check how many numbers the widths of a network require in total, before arrays are created."""
         self.tick(where)
         if total > self._most_numbers:
             raise self.refuse(

@@ -30,7 +30,7 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
     scores = scores_of(model, x)
     if not matches(model, scores, expected, tolerance):
         raise WeightFileError(
-            f"{file}: must give the scores {shown(expected)} for x as check=(x, y) says, it gives {shown(scores)}; "
+            f"{file}: check=(x, y) expects the scores {shown(expected)} for x, the model gives {shown(scores)}; "
             f"the network is {model!r}; try another readout=, activations= or layers=."
         )
 

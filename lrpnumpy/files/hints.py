@@ -1,4 +1,4 @@
-"""What a caller may say about a network that its file does not: one list of hints.
+"""Model hints: what a caller can add to a weight file, in one list.
 
 The arguments of `load`, `inspect`, `convert`, `from_torch` and `from_keras`, their documentation and the flags of the
 command line all come from here.
@@ -55,7 +55,7 @@ class LayerHint(NamedTuple):
 
 @dataclass(frozen=True)
 class Hints:
-    """Every hint; None where nothing is said."""
+    """Every hint; None if it is not passed."""
 
     which: str | None = hint(
         "one model of a file that holds several, or one output of a Keras model, ONNX model or live PyTorch module",
@@ -68,8 +68,8 @@ class Hints:
         "for files that hold arrays alone: a JSON file of Keras' configuration",
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
-        '{"SimpleAttention": f} says what a Keras layer or an operation of ONNX does that is not known, by its name: '
-        "f(settings, arrays) gets two dicts and gives a layer of lrpnumpy; for a file that `save` wrote, "
+        '{"SimpleAttention": f} defines an unknown Keras layer or ONNX operation, by its name: '
+        "f(settings, arrays) takes two dicts and returns an lrpnumpy layer; for a file that `save` wrote, "
         '{"Scale": Scale} is the class of a custom layer'
     )
     constants: Mapping[str, Any] | None = hint(
@@ -79,57 +79,57 @@ class Hints:
         "NAME=VALUE",
         "an input of an ONNX model that is always the same number: sr=16000",
     )
-    readout: str | None = hint("how the steps become a prediction, of PyTorch files", TORCH_READOUTS)
+    readout: str | None = hint("PyTorch files: how the steps become a prediction", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
         "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in "
         "which they are applied; concat(a, b) joins what they give, decoder(start=encoder) takes another one's state",
         listed,
         "A,B,…",
     )
-    activations: Sequence[str] | None = hint("those after each linear module but the last", listed, "A,B,…")
-    nonlinearity: str | None = hint("of a plain RNN in a state_dict", ("tanh", "relu"))
-    output: str | None = hint("which probability belongs to the scores", OUTPUTS)
+    activations: Sequence[str] | None = hint("activations after each linear module except the last", listed, "A,B,…")
+    nonlinearity: str | None = hint("nonlinearity of a plain RNN in a state_dict", ("tanh", "relu"))
+    output: str | None = hint("output activation that turns scores into probabilities", OUTPUTS)
     vocabulary: Any = hint(
-        "the words of the embedding's rows: a list, a dict of word to row, or the path of a text file (one word a "
+        "the words of the embedding's rows: a list, a dict of word to row, or the path of a text file (one word per "
         "line) or JSON file",
         str,
         "FILE",
-        "the words of the embedding's rows: a text file of one word a line, or a JSON file",
+        "the words of the embedding's rows: a text file with one word per line, or a JSON file",
     )
     unknown: str | int | None = hint(
-        "the word, or the row, that stands for every word not in the vocabulary; False leaves such words out",
+        "the word, or the row, used for words outside the vocabulary; False leaves such words out",
         lambda text: text or False,
         "WORD",
-        "the word that stands for every word not in the vocabulary; '' leaves such words out",
+        "the word used for words outside the vocabulary; '' leaves such words out",
     )
     lowercase: bool | None = hint("whether words are looked up in lower case", True)
     tokenizer: Any = hint(
-        f"what cuts a sentence into words: {', '.join(map(repr, TOKENIZERS))}, or a function of yours from a string to "
-        "a list of words",
+        f"how a sentence is split into words: {', '.join(map(repr, TOKENIZERS))}, or a custom function from a string "
+        "to a list of words",
         TOKENIZERS,
-        typed="what cuts a sentence into words",
+        typed="how a sentence is split into words",
     )
     pad: Sequence[Any] | None = hint(
-        'as the network was trained: (length, side, value), side "pre" or "post"; a longer input is cut on the same '
-        "side, or on that of a fourth entry",
+        'padding used in training: (length, side, value), side "pre" or "post"; longer inputs are truncated on the '
+        "same side, or on the side given by a fourth entry",
         listed,
         "LENGTH,SIDE,VALUE",
-        "as the network was trained, such as 50,pre,0: side pre or post; a longer input is cut on the same side, or on "
-        "that of a fourth entry",
+        "padding used in training, such as 50,pre,0: side pre or post; a longer input is truncated on the same side, "
+        "or on the side given by a fourth entry",
     )
-    features: Sequence[str] | None = hint("names of the numbers of a step", listed, "A,B,…")
+    features: Sequence[str] | None = hint("names of the features", listed, "A,B,…")
     classes: Sequence[str] | None = hint(
-        "names of the scores; one sigmoid may have two, the negative class first", listed, "A,B,…"
+        "names of the classes; for one sigmoid also two names, the negative class first", listed, "A,B,…"
     )
 
     @property
     def given(self) -> dict[str, Any]:
-        """Those about the network itself that say something."""
+        """The hints about the network itself that were passed."""
         return {name: getattr(self, name) for name in NETWORK if getattr(self, name) is not None}
 
 
 def known(without: Sequence[str] = ()) -> dict[str, Field[Any]]:
-    """The hints there are, by name, but for some."""
+    """All hints by name, except some."""
     return {one.name: one for one in fields(Hints) if one.name not in without}
 
 
@@ -137,7 +137,7 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
     """The hints that a function was called with, each of the right kind."""
     for name in given:
         if name not in known(without):
-            raise LrpError(f"{function}: {name!r} must be a hint that it takes: {', '.join(known(without))}.")
+            raise LrpError(f"{function}: unknown hint {name!r}; use one of {', '.join(known(without))}.")
     found = dict(given)
     for name in ("layers", "activations"):
         if isinstance(found.get(name), str):

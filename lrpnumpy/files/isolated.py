@@ -1,6 +1,4 @@
-"""Reading a file in a process of its own: a crash, a hang or a takeover of what reads it stays in there.
-
-The child sends back what it understood as a line of JSON and the plain bytes of the arrays. The parent checks
+"""Reading a file in a separate process: a crash, a hang or a takeover of the reader stays there. The parent checks
 these as it checks a file: a child that has been taken over can hand on wrong numbers, but nothing worse.
 """
 

@@ -1,7 +1,5 @@
-"""Which kind of file it is, from what the file says about itself: one table of readers.
-
-A row says how to recognize a kind, which hints its reader takes, and which function reads it. The module of a reader is
-imported when a file of its kind is recognized, and not before.
+"""The kind of a file, detected from its contents: one table of readers. which hints its reader takes, and which
+function reads it. The module of a reader is imported when a file of its kind is recognized, and not before.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ OTHER_PICKLE = (
 
 @dataclass(frozen=True)
 class LoadOptions(Hints):
-    """What the caller says besides the path; with `several`, a file of many models is reported by their names."""
+    """The caller's options besides the path; with `several`, a file of many models is reported by their names."""
 
     max_bytes: int = MAX_BYTES
     several: bool = False
@@ -278,14 +276,14 @@ def _check_taken(file: Source, options: LoadOptions, takes: tuple[str, ...]) -> 
     for name in ("which", "config", "custom", "constants"):
         value = getattr(options, name)
         if value is not None and name not in takes:
-            raise file.error("", f"says by itself what it holds; {name} must be left out, got {kind_of(value)}")
+            raise file.error("", f"describes its contents; leave {name} out, got {kind_of(value)}")
 
 
 def _check_agreed(file: Source, model: Model, options: LoadOptions, takes: tuple[str, ...]) -> None:
-    """Refuse hints that contradict a file which says by itself how it is read."""
+    """Refuse hints that contradict a file which describes how it is read."""
     for name, value in options.given.items():
         own = model.output if name == "output" else None
         if name in takes or value == own or own == "linear":  # scores may be logits
             continue
-        says = f"has the {name} {own!r}" if own is not None else "says by itself how its layers are connected"
-        raise file.error("", f"{says}; {name} must be left out, got {kind_of(value)}")
+        fact = f"has the {name} {own!r}" if own is not None else "stores how its layers are connected"
+        raise file.error("", f"{fact}; leave {name} out, got {kind_of(value)}")

@@ -44,14 +44,14 @@ def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
 
 
 def _own(value: Any, name: str, model: Model) -> Any:
-    """What a hint says of one input. Of several, a dict by their names says it of each; else the main one is meant."""
+    """A hint for one input: for several inputs a dict keyed by input name, otherwise it is for the main input."""
     if len(model.inputs) > 1 and isinstance(value, Mapping) and value and set(value) <= set(model.inputs):
         return value.get(name)
     return value if name == model.main else None
 
 
 def _port(source: Source, port: Input, said: dict[str, Any], notes: list[str]) -> Input:
-    """An input with what is said of it."""
+    """An input with its hints."""
     given = {key: value for key, value in said.items() if value is not None}
     change: dict[str, Any] = {}
     if words := {key: given[key] for key in WORDS if key in given}:
@@ -106,17 +106,15 @@ def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes
 
 
 def _tokenizer(source: Source, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """What the JSON of a Keras Tokenizer (`tokenizer.to_json()`) says."""
+    """The contents of the JSON of a Keras Tokenizer (`tokenizer.to_json()`)."""
     config = Fields(source, "vocabulary", saved).object("config")
     index = parse_json(source, "vocabulary: word_index", config.string("word_index"))
     most = config.integer("num_words") if config.has("num_words") else None
     unknown = config.string("oov_token") if config.has("oov_token") else False
     if config.boolean("char_level", False) or config.value.get("split", " ") != " ":
-        config.refuse("is of a Tokenizer of characters or with a split of its own; pass tokenizer= a function of yours")
+        config.refuse("is of a Tokenizer of characters or with a custom split; pass a function as tokenizer=")
     if config.value.get("filters", FILTERS) != FILTERS or not config.boolean("lower", True):
-        config.refuse(
-            "is of a Tokenizer with filters of its own; pass its word_index, and tokenizer= a function of yours"
-        )
+        config.refuse("is of a Tokenizer with custom filters; pass its word_index, and a function as tokenizer=")
     kept = {word: row for word, row in index.items() if most is None or row < most}
     return {"word_index": kept, "unknown": unknown, "tokenizer": "keras-tokenizer"}
 

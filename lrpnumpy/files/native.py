@@ -224,7 +224,7 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
 def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
     """The layers of a file of version 1, which had a chain of three kinds of layers, as version 2 describes them."""
     if settings.string("gates") != "ifgo":
-        settings.refuse(f"gates must stand in the order 'ifgo', got {settings.string('gates')!r}")
+        settings.refuse(f"gates must be in the order 'ifgo', got {settings.string('gates')!r}")
 
     def described(layer: Fields) -> dict[str, Any]:
         kind = layer.string("kind")
@@ -320,8 +320,8 @@ def _listed(names: list[str]) -> str:
 def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a `model` in the native HDF5 format; `load` gives the same model back, bit for bit.
 
-    A file that exists is left alone and is an error, unless `overwrite` says to replace it. The new file appears
-    whole or not at all: if writing fails, what was at `path` before is still there.
+    An existing file raises an error unless `overwrite` is true. The new file is complete or absent: if writing fails,
+    the previous file at `path` remains.
     """
     _check_model(model, "model")
     _write(path, {"": model}, {}, overwrite)

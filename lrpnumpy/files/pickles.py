@@ -34,7 +34,7 @@ _HARMFUL_BUILTINS = {"eval", "exec", "compile", "open", "__import__", "breakpoin
 
 
 class Name:
-    """A class or a function that a pickle speaks of: its name."""
+    """A class or a function that a pickle refers to: its name."""
 
     __slots__ = ("name",)
 
@@ -43,7 +43,7 @@ class Name:
 
 
 class Pickled:
-    """What a pickle says of an object: the name of its class, arguments, state, items and entries."""
+    """An object as described by a pickle: the name of its class, arguments, state, items and entries."""
 
     __slots__ = ("arguments", "entries", "items", "name", "state")
 
@@ -71,7 +71,7 @@ def text(value: Any) -> str:
 
 
 def entries(value: Any) -> dict[Any, Any] | None:
-    """What a dict holds, also one of a class of its own such as OrderedDict; None for anything else."""
+    """The contents of a dict, also of a subclass such as OrderedDict; None for anything else."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, Pickled):
@@ -135,7 +135,7 @@ def run(
 ) -> tuple[Any, int]:
     """What the pickle at `start` describes, and where it ends.
 
-    `names` are those that it may ask for, all where None. `persistent` says what stands for what lies outside the
+    `names` are those that it may use, all if None. `persistent` maps references to values outside the
     pickle.
     """
     machine = _Machine(source, where, memoryview(content), start, names, persistent)
@@ -300,7 +300,7 @@ class _Machine:
     def made(self, what: Any, arguments: Any) -> Pickled:
         """What comes of calling something: a record of it."""
         if not isinstance(what, (Name, Pickled)) or not isinstance(arguments, tuple):
-            self.refuse("calls something that is no class or function")
+            self.refuse("calls something that is not a class or function")
         return Pickled(what.name, arguments)
 
     def build(self) -> None:
@@ -312,9 +312,9 @@ class _Machine:
         target.state = state
 
     def outside(self, identity: Any) -> Any:
-        """What stands for something outside the pickle."""
+        """A reference to something outside the pickle."""
         if self.persistent is None:
-            self.refuse("speaks of something outside itself")
+            self.refuse("refers to something outside itself")
         return self.persistent(identity)
 
     def remembered(self, key: int) -> Any:

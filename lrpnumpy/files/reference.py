@@ -19,7 +19,7 @@ from lrpnumpy.files.safe import Budget, Source, open_file, size_of
 from lrpnumpy.layers import LSTM, Bidirectional, Dense, Embedding
 from lrpnumpy.model import Model
 
-_ORDER = (0, 2, 1, 3)  # where i, f, g, o stand in the file's i, g, f, o
+_ORDER = (0, 2, 1, 3)  # positions of i, f, g, o in the file's i, g, f, o
 
 
 def read(opened: WeightFile, options: LoadOptions) -> Imported:

@@ -44,7 +44,7 @@ class Report:
 
     @property
     def is_native(self) -> bool:
-        """Whether the file is in our own format, which says everything."""
+        """Whether the file is in the native format, which is complete."""
         return self.kind.startswith("lrpnumpy ")
 
     def with_names(self, model: Model, notes: list[str]) -> Report:

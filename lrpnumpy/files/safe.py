@@ -1,4 +1,4 @@
-"""What every reader of a weight file shares: opening, errors, and typed access to what a file says.
+"""What every reader of a weight file shares: opening, errors, and typed access to the contents.
 
 A weight file is untrusted. A `Source` is a file whose names, shapes and sizes can be asked for; it hands out
 an array only after all checks, and counts everything against its `Budget`. Dialects see sources and plain
@@ -30,7 +30,7 @@ MAX_NAMES = 100_000  # members of one group or archive, names in one list
 MAX_AXES = 32  # of an array
 _DIGITS = 400  # of one number in JSON
 
-Shape = tuple[int | None, ...]  # None stands for any length of at least 1
+Shape = tuple[int | None, ...]  # None means any length of at least 1
 
 
 def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: bool = True) -> io.BufferedReader:
@@ -91,7 +91,7 @@ class Source:
         raise self.error(name, "cannot be read")
 
     def text(self, name: str) -> str | None:
-        """A remark that stands beside the arrays, such as `readout`; None where there is none."""
+        """A remark stored with the arrays, such as `readout`; None if there is none."""
         return None
 
     def error(self, where: str, reason: str) -> WeightFileError:
@@ -134,7 +134,7 @@ class Source:
 
 
 class Fields:
-    """Typed access to one JSON object: what is missing or of the wrong type is an error that says where."""
+    """Typed access to one JSON object: an error names the place of a missing value or a wrong type."""
 
     def __init__(self, source: Source, where: str, value: Any) -> None:
         if not isinstance(value, dict):
@@ -212,7 +212,7 @@ class Fields:
 
 
 def parse_json(source: Source, where: str, text: str | bytes) -> Any:
-    """Plain JSON, of limited size, without a key that stands twice in an object."""
+    """Plain JSON, of limited size, without duplicate keys in an object."""
     if len(text) > MAX_TEXT:
         raise source.error(where, f"is {len(text):,} bytes of JSON, over the limit of {MAX_TEXT:,}")
     with source.guard(where, "is not JSON"):

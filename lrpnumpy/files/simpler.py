@@ -14,7 +14,7 @@ def simpler(model: Model) -> tuple[Model, str]:
     """The model with scales and activations as part of their neighbors, and a note."""
     smaller = folded(model)
     done = (smaller.provenance or {}).get("folded")
-    note = f"layers that scale and shift are made part of their neighbours, which changes no score: {done}"
+    note = f"layers that scale and shift are merged into neighboring layers, which changes no score: {done}"
     return _named(_with_activations(smaller)), note if done else ""
 
 

@@ -246,7 +246,7 @@ def _work() -> None:
             pass
         if _finished.is_set():
             return
-        with suppress(Exception):  # the next large call compiles it again, and says why that fails
+        with suppress(Exception):  # the next large call compiles it again, and reports why that fails
             job[0].compile(job[1])
 
 

@@ -63,11 +63,11 @@ class Past(NamedTuple):
 class Messages(NamedTuple):
     """Messages at the beginning and at the end of a backward pass."""
 
-    R_last: R3  # (states, n_0, H) what arrives at the last states
-    R_steps: R2  # (R, H) what arrives at the outputs of every step
+    R_last: R3  # (states, n_0, H) incoming relevance of the last states
+    R_steps: R2  # (R, H) incoming relevance of the outputs of every step
     R_x: W2  # (R, D) what the inputs receive is added here; (R, H or more) where they are looked up
-    R_states: W3  # (states, R, H) out: what arrives at the states after every step
-    R_start: W3  # (states, n_0, H) out: what arrives at the states before the first step
+    R_states: W3  # (states, R, H) out: relevance of the states after every step
+    R_start: W3  # (states, n_0, H) out: relevance of the states before the first step
     has_last: Int
     has_steps: Int
     wants_states: Int
@@ -267,5 +267,5 @@ def overloads() -> None:
     rooms = (input_rooms, message_rooms)
     for helper in (states_before, lengths_of, begin_with, projects_ahead, *rooms, gather, to_inputs, to_words, settle):
         register_jitable(helper)
-    for helper in (prepare, project, pass_on):  # at every step, with so many arrays that the call would take time
+    for helper in (prepare, project, pass_on):  # at every step, with enough arrays that the call would take time
         register_jitable(forceinline=True)(helper)

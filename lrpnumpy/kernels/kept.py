@@ -8,8 +8,8 @@ The first folder that can be written is used, of
 and kernels are read from both, so that an image may ship them in a folder that nobody can write. A folder counts only
 if its owner is this user, root, or the owner of the package, and nobody else may write to it. The same holds for every
 file in it, which others could rewrite even where they cannot add one. On Windows the folder above decides who may
-write. No folder for everybody's temporary files is ever used. Where nothing can be kept, kernels serve from memory, and
-a hint says so once.
+write. No folder for everybody's temporary files is ever used. If nothing can be stored, kernels are used from memory,
+and a hint reports this once.
 
 The name of the folder is made of all sources of kernels, and of how they are compiled: Numba would notice when the file
 of a kernel changes, but not when that of a helper does.
@@ -146,8 +146,8 @@ _hints: list[str] = []  # one in a process
 def _hint(where: str) -> None:
     if not _hints:
         _hints.append(
-            f"Compiled kernels cannot be kept in {where}: every process compiles them again. Set NUMBA_CACHE_DIR to a "
-            "folder of your own that can be written, or have somebody who may write there run `lrpnumpy compile`."
+            f"Compiled kernels cannot be stored in {where}, so every process compiles them again. Set NUMBA_CACHE_DIR "
+            "to a folder that only you can write to, or ask its owner to run `lrpnumpy compile`."
         )
         LOG.warning(_hints[0])
 

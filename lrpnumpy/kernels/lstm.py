@@ -7,7 +7,7 @@ hand to be read. `inputs.py` explains how a batch is packed, and where states ar
 numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
 elementwise loops run over n H numbers at once.
 
-Coefficients K are multiplied with what arrives at h and c, R_h and R_c:
+Coefficients K are multiplied with the incoming relevance of h and c, R_h and R_c:
 
     0 to 3   from R_c to z of i, f, g, and from R_h to z of o: for LRP divided by stab(z)
     4        c_to_c: from R_c to c_prev
@@ -136,7 +136,7 @@ def backward(
     K: R1,  # (kinds, n, H) per step: the coefficients
     states: R2x2,  # the first: (n_0 + R, H) states h, from which LRP's messages to h_prev are formed
     rule: Int,  # of the coefficients; DeepLIFT's are those of GRADIENT
-    sent: Messages,  # what arrives, and where the messages go
+    sent: Messages,  # incoming relevance, and where the messages go
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The one backward recursion: messages are linear in R, the coefficients say by which rule."""

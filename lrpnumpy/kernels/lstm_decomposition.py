@@ -10,15 +10,15 @@ for tanh. Where F is sigmoid or tanh, and z not huge, the bracket is one `differ
 
 A variant is a sequence with a phrase. It takes part from the step `join` on, before which beta is 0. Variants go
 through time in blocks that stay in the cache. All sequences of a block end together: shorter ones begin later, and the
-number of variants that take part only grows. With sequences of 4 and 2 steps, and each word a phrase of its own:
+number of variants that take part only grows. With sequences of 4 and 2 steps, and each word a separate phrase:
 
     time of the block                       0    1    2    3
     step of the first sequence              0    1    2    3
     step of the second sequence                       0    1
     variants that take part                 1    2    4    6
 
-The slots of a block are in the order in which variants join. Neighbouring slots that join together, have the same
-phrase counted from the end, and whose sequences are neighbours too, form a run: elementwise loops are as long as runs.
+The slots of a block are in the order in which variants join. Neighboring slots that join together, have the same
+phrase counted from the end, and whose sequences are neighbors too, form a run: elementwise loops are as long as runs.
 Where a block has one sequence, what its variants share is repeated, so that loops can go over several of them.
 """
 
@@ -54,7 +54,7 @@ def decompose(
 ) -> None:
     """beta_c = i_ab g_ab + f_ab beta_c_prev (- i_b g_b outside the phrase), beta = o T_a (+ o F(0) inside the phrase).
 
-    The variants of one sequence must stand together, and those of longer sequences before those of shorter ones.
+    The variants of one sequence must be adjacent, and those of longer sequences before those of shorter ones.
     """
     V = variants.shape[1]
     start, stop, rows = variants[START], variants[STOP], variants[ROWS]
@@ -173,7 +173,7 @@ def decompose(
                 here = slice(place[s] * H, place[s] * H + size)
                 i, f, g = state[0][mine], state[1][mine], state[2][mine]
                 c, h, less = beta_c[mine], state[5][mine], left[mine]
-                for k in range(4):  # one call, since it is compiled where it stands
+                for k in range(4):  # one call, since it is inlined
                     if k == 3:
                         for q in range(size):
                             c[q] = i[q] * g[q] + f[q] * c[q] - less[q]

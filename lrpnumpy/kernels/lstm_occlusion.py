@@ -1,16 +1,16 @@
 """Many variants of the same sequences through one direction of an LSTM, each from where it begins to differ.
 
-In variant v the steps from lo to hi of sequence `owner` are replaced by `count` rows of its own: count = hi - lo
-replaces each of them, count = 0 leaves them out. Before them its states are those of the sequence itself; after them it
-gets the sequence's inputs, which are projected already, so that W h_prev is all that is left to do. With 6 steps:
+In variant v the steps from lo to hi of sequence `owner` are replaced by `count` separate rows: count = hi - lo
+replaces each of them, count = 0 leaves them out. Before them its states are those of the sequence; after them it reads
+the sequence's inputs, which are projected already, so that W h_prev is all that is left to do. With 6 steps:
 
     lo 2, hi 4, count 2    inputs 0 1 own own 4 5    starts from the state before step 2 and runs for 4 turns
     lo 2, hi 4, count 0    inputs 0 1 4 5            starts from the state before step 2 and runs for 2 turns
 
 Variants need not be at the same step to go through the same matrix product. They wait in strips: runs of variants that
-differ only in their sequence, where these sequences are neighbours too, the longest first. At each turn, strips that
+differ only in their sequence, where these sequences are neighbors too, the longest first. At each turn, strips that
 wait come in while there are places, variants that have ended leave, and all others go one step further. The variants of
-a strip read the same steps of neighbouring sequences, which are neighbouring rows, and those at its end leave first.
+a strip read the same steps of neighboring sequences, which are neighboring rows, and those at its end leave first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, flat, matrix, repeat
 
 OWNER, LO, HI, COUNT, OWN, KEPT_AT = range(6)  # rows of `variants`
-LOOP = 32  # elementwise loops have a multiple of so many rounds: no rest that is not vectorised
+LOOP = 32  # elementwise loops have a multiple of this number of rounds: no remainder that is not vectorized
 PLACES = 96  # variants that run at once, at least; and at least
 NUMBERS = 4096  # of their states, so that narrow networks have enough to do at each turn
 
@@ -78,7 +78,7 @@ def run(
     which = strip_of[0]  # first variant of each running strip
     width = strip_of[1]  # how many of it are running
     turn = strip_of[2]  # how many turns they have had
-    source = strip_of[3]  # row of their inputs in `kept`, or -1 for rows of their own
+    source = strip_of[3]  # row of their inputs in `kept`, or -1 for separate rows
     apart = strip_of[4]  # rows of `kept` from one gate to the next
     came = 0
     running = 0
@@ -106,7 +106,7 @@ def run(
         for strip in range(old_strips):
             v = which[strip]
             is_own = turn[strip] < count[v]
-            t = hi[v] + turn[strip] - count[v]  # next step of the sequence, unless rows of its own are left
+            t = hi[v] + turn[strip] - count[v]  # next step of the sequence, unless separate rows are left
             wide = width[strip]
             left = wide
             while left > 0 and not is_own and length[owner[v + left - 1]] <= t:
@@ -174,7 +174,7 @@ def run(
 
 
 def strips_of(variants, stride, is_alone):
-    """Where each strip begins among the variants, and where the last one ends; or each variant a strip of its own."""
+    """Where each strip begins among the variants, and where the last one ends; or each variant is a separate strip."""
     V = variants.shape[1]
     owner, own = variants[OWNER], variants[OWN]
     cuts = np.empty(V + 1, np.int64)

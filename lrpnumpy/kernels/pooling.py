@@ -1,4 +1,4 @@
-"""The largest value of each window, and the way back to the first step that has it."""
+"""The largest value of each window, and propagation to the first step that has it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def to_winners_by_numpy(x, rows, y, R_y, R_x) -> None:  # type: ignore[no-untype
 @kernel_or(largest_by_numpy)
 def largest(
     x: R2,  # (R, M)
-    rows: I2,  # (Q, size) row of x on which each place of a window stands; R for padding, which never wins
+    rows: I2,  # (Q, size) row of x at each position of a window; R for padding, which never wins
     y: W2,  # (Q, M) out
 ) -> None:
     """y = max x, over the places of a window."""
@@ -51,10 +51,10 @@ def to_winners(
     x: R2,  # (R, M)
     rows: I2,  # (Q, size)
     y: R2,  # (Q, M) the largest values
-    R_y: R2,  # (Q, M) what arrives
+    R_y: R2,  # (Q, M) incoming messages
     R_x: W2,  # (R, M) in: 0
 ) -> None:
-    """Add what arrives at a window to the first place that has its largest value."""
+    """Add the message of a window to the first position that has its largest value."""
     R, M = x.shape
     zero = x.dtype.type(0)
     left = np.empty(M, x.dtype)

@@ -72,11 +72,11 @@ def piecewise_slope(z: float, code: int) -> float:
     return rare_slope(z, code)
 
 
-# What is kept of a reference is that of as many sequences, or of the longest alone where the others begin like it.
+# Saved values of references are those of all sequences, or of the longest alone if the others begin like it.
 
 
 def kept_of_reference(kept, kinds, t, first, H, out) -> None:
-    """out (kinds, n, H) = what is kept of the references of step t."""
+    """out (kinds, n, H) = the saved values of the references at step t."""
     m = (first[t + 1] - first[t]) * H
     if kept.size == kinds * first[-1] * H:
         copy(part(kept, kinds * first[t] * H, kinds * m), out)

@@ -152,7 +152,7 @@ def gelu_argument(z: float) -> float:
 
 
 def part(x, at, size):
-    """Numbers of an array of any shape as a flat one: so many of them, from the one at `at` on."""
+    """A number of values of an array of any shape as a flat array, starting at `at`."""
     return x.reshape(x.size)[at : at + size]
 
 
@@ -177,7 +177,7 @@ def copy(x, y) -> None:
 
 
 def repeat(x, y) -> None:
-    """y = x, x, x, …: each copy twice as long as the one before, so that short x are no slower."""
+    """y = x, x, x, …: each copy twice as long as the one before, so that short x are as fast."""
     copy(x, y)
     done = x.size
     while done < y.size:
@@ -244,7 +244,7 @@ def share(rule, gate, signal, eps):
 
 
 def overloads() -> None:
-    """Let kernels call these functions. Views and copies become instructions where they stand, not calls."""
+    """Let kernels call these functions. Views and copies are inlined, not called."""
     from numba.core import cgutils, types
     from numba.extending import lower_builtin, register_jitable, type_callable
     from numba.np.arrayobj import populate_array

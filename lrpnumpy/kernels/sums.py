@@ -22,12 +22,12 @@ def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:
 
 @kernel_or(by_numpy)
 def backward(
-    R: R2,  # (rows, M) what arrives at the sums
+    R: R2,  # (rows, M) incoming messages of the sums
     z: R2,  # (rows, M)
     bias: R1,  # (M,) what each sum holds besides its terms
     eps: Scalar,
     owner: I1,  # (rows,) which sequence each row is of
-    s: W2,  # (rows, M) out: term i of sum j gets z_i w_ij s_j
+    s: W2,  # (rows, M) out: term i of sum j receives z_i w_ij s_j
     ledger: W2,  # (4, n) rows 0 and 1: what biases and stabilizer get is added; row 3: raised to the largest R
 ) -> None:
     """s = R / stab(z)."""

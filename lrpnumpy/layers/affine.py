@@ -19,8 +19,8 @@ from lrpnumpy.rules.sums import Term
 class Affine(Layer):
     """s x + t, with `s` and `t` (M,), one number for each feature; t is None for 0.
 
-    `scaler` says that this is how the inputs were scaled before the network was trained. Such a layer stays where it
-    is; any other may become part of its neighbour, see `lrpnumpy.folding`.
+    `scaler` marks the scaling of the inputs before training. Such a layer stays where it
+    is; any other may become part of its neighbor, see `lrpnumpy.folding`.
 
     LRP: one sum of one term and a bias.
     """
@@ -72,7 +72,7 @@ class Affine(Layer):
         return Packed(xs[0].rows * self.s + self.t, xs[0].batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The one term gets what the bias and the stabilizer leave."""
+        """The only term receives what the bias and the stabilizer leave."""
         return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry, self.t)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:

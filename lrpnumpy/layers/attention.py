@@ -67,7 +67,7 @@ class StepAttention(Layer):
 
 
 class PlainAttention(StepAttention):
-    """Without arrays of its own but for the scores."""
+    """It has no arrays except the scores."""
 
     def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:
         """(d), (M) and (d) to (M), with the steps of the query."""

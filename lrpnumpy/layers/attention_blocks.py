@@ -73,7 +73,7 @@ class Places:
         self.sequences = slice(a, b)
 
     def taken(self, rows: np.ndarray) -> np.ndarray:
-        """(R, heads d) to (b - a, heads, T, d), 0 where a sequence has no such step."""
+        """(R, heads d) to (b - a, heads, T, d), 0 if a sequence has fewer steps."""
         out = np.zeros((*self.shape, rows.shape[1] // self.shape[2]), rows.dtype)
         out[self.sequence, self.step] = rows[self.rows].reshape(len(self.rows), self.shape[2], -1)
         return out.swapaxes(1, 2)
@@ -96,7 +96,7 @@ class Block(NamedTuple):
     a: np.ndarray  # (sequences, heads, T_q, T_k) weights
 
     def keep(self, entry: Entry, row: int, kept: np.ndarray) -> None:
-        """Count what is kept, (sequences, …), in an `entry` of the ledger, and note how large it is."""
+        """Add absorbed relevance, (sequences, …), to an `entry` of the ledger, and note its size."""
         kept = kept.reshape(len(kept), -1)
         entry.array[row, self.queries.sequences] += kept.sum(axis=1)
         largest = entry.array[Entry.LARGEST, self.queries.sequences]
@@ -109,7 +109,7 @@ class Block(NamedTuple):
 
 
 class Attended(Term):
-    """The contributions a_ts v_s of values `x` (R_v, heads d_v) to sums of so many rows."""
+    """The contributions a_ts v_s of values `x` (R_v, heads d_v) to sums of `rows` rows."""
 
     def __init__(self, x: np.ndarray, kept: Sequence[Blocks], rows: int) -> None:
         self.x, self.rows = x, rows

@@ -1,6 +1,4 @@
-"""What every layer is: a frozen record of arrays and settings, with a forward pass and a way back.
-
-A new layer is one class. It says which sizes it takes and gives, runs forwards, and sends messages back:
+"""The base of all layers: a frozen record of arrays and settings, with a forward and a backward pass.
 
     @dataclass(frozen=True, eq=False, repr=False)
     class Scale(Layer):
@@ -15,8 +13,8 @@ A new layer is one class. It says which sizes it takes and gives, runs forwards,
         def backward(self, ran, R, how, entry):
             return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry)
 
-Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forwards. A layer that has
-something faster, or a definition of its own, overrides them.
+Occlusion and contextual decomposition work with any layer: `changed` and `split` only run it forward. A layer that has
+something faster, or a special definition, overrides them.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class Record:
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        if "__post_init__" in vars(cls):  # a field of the wrong type is an error that says so
+        if "__post_init__" in vars(cls):  # report a field of the wrong type
             cls.__post_init__ = meant.record(cls.__post_init__, cls)  # type: ignore[attr-defined]
 
     def _set(self, **values: Any) -> None:
@@ -180,7 +178,7 @@ class Layer(Record):
         return width
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
-        """The output for the inputs `xs`, and what the way back needs besides both.
+        """The output for the inputs `xs`, and what the backward pass needs besides both.
 
         keep: what a later pass needs: that of a propagation, "states", "parts", "values", or None.
         """
@@ -204,7 +202,7 @@ class Layer(Record):
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """The outputs whose names are `wanted`, and the trace; `xs` and `keep` as in `forward`."""
         y, trace = self.forward(xs, keep)
-        rows = np.ascontiguousarray(y.rows, xs[0].rows.dtype)  # whatever a layer of one's own makes of them
+        rows = np.ascontiguousarray(y.rows, xs[0].rows.dtype)  # whatever type a custom layer returns
         return (y if rows is y.rows else y._replace(rows=rows),), trace
 
     def give_back(
@@ -273,7 +271,7 @@ class Layer(Record):
 
     def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """The division of the output. Here the output has the steps of the inputs: a step is inside the phrase where it
-        is in any input. A layer that changes the steps says which of its own are inside.
+        is in any input. A layer that changes the steps overrides this.
 
         ran, parts: as in `split`.
         beta, delta: what the output is divided into.
@@ -330,7 +328,7 @@ class Outputs(NamedTuple):
 
 
 def takes(x: Size, width: int, array: str) -> None:
-    """Raise unless a layer whose `array` has so many columns can take this input."""
+    """Raise unless a layer whose `array` has this number of columns can take this input."""
     if x.width != width:
         raise LrpError(f"{array} must take the {x.width} outputs of the {x.source}, got {width} columns.")
 

@@ -24,10 +24,10 @@ class Conv1D(Windowed):
 
     A new window begins every `stride` steps; its own steps are `dilation` apart. `activation` is as in `Dense`.
     `padding` puts zeros around the sequence: "valid" none, "same" as many as Keras does, "causal" only before it,
-    (left, right) so many. `groups` cuts outputs and inputs into blocks, and each block of outputs sees its own block
-    of inputs.
+    (left, right) these numbers. `groups` splits outputs and inputs into blocks, and each block of outputs depends only
+    on its block of inputs.
 
-    LRP: one sum for each output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
+    LRP: one sum per output. Contextual decomposition: as Dense, with the bias of windows without padding for all.
     """
 
     K: np.ndarray

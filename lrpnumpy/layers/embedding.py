@@ -1,4 +1,4 @@
-"""The embedding: words and token ids to vectors. It stands at the door: what is explained are the vectors."""
+"""The embedding: words and token ids to vectors. It is applied before the network: the vectors are explained."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TOKENIZERS = ("space", "treebank", "keras", "keras-tokenizer")
 class Embedding(Record):
     """Words to vectors: row k of `E` (V, D) belongs to word k of `vocabulary`.
 
-    `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word that
-    stands for every word not in the vocabulary; without it such a word is an error, with False it is left out. With
-    `lowercase` words are looked up in lower case. `tokenizer` cuts a sentence into words: "space" at blanks;
+    `vocabulary` is a list of V words, or a dict of word to row that names every row once. `unknown` is the word used
+    for words outside the vocabulary; without it such a word is an error, with False it is left out. With
+    `lowercase` words are looked up in lower case. `tokenizer` splits a sentence into words: "space" at blanks;
     "treebank" as the Penn Treebank does (`isn't` to `is n't`, punctuation apart); "keras" as Keras' TextVectorization
-    does (in lower case, punctuation removed); "keras-tokenizer" as Keras' older Tokenizer does (in lower case, cut at
-    punctuation but for apostrophes); or a function of yours from a string to a list of words. `mask` is a token id
-    that means padding: such steps are skipped.
+    does (in lower case, punctuation removed); "keras-tokenizer" as Keras' older Tokenizer does (in lower case, split at
+    punctuation except apostrophes); or a custom function from a string to a list of words. `mask` is a token id that
+    means padding: such steps are skipped.
     """
 
     E: np.ndarray

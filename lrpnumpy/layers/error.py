@@ -62,7 +62,7 @@ class SumAll(Readout):
         return Packed(total / self._count(x) if self.mean else total, x.batch.ends), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Every number gets its share of the sum."""
+        """Every value receives its share of the sum."""
         x = ran.inputs[0]
 
         def gather(a: np.ndarray) -> np.ndarray:

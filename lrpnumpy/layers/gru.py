@@ -22,7 +22,7 @@ class GRU(StackedCell):
 
     LRP: h is a sum of the products (1 - z, n) and (z, h_prev); what goes to the gate 1 - z goes to z's pre-activation.
     With `reset_after` n's pre-activation is one sum of U_n x, b_n and the product of the gate r and the signal
-    W_n h_prev + bn, which is a sum of its own; else it is one sum over x and r h_prev, each a product of gate r and
+    W_n h_prev + bn, which is a separate sum; otherwise it is one sum over x and r h_prev, each a product of gate r and
     signal h_prev. Contextual decomposition splits gates, n and products as it does those of an LSTM.
     """
 

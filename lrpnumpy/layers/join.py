@@ -65,7 +65,7 @@ class Concat(Join):
         return Packed(np.concatenate([x.rows for x in xs], axis=1), batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Each gets its own columns."""
+        """Each input receives its own columns."""
         cuts = [*accumulate(x.rows.shape[1] for x in ran.inputs)]
         return [np.ascontiguousarray(part) for part in np.split(R, cuts[:-1], axis=1)]
 
@@ -89,7 +89,7 @@ class Weighted(Join):
         return Packed(sum(terms, start=dtype(0)), batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Each gets its share of the sum."""
+        """Each input receives its share of the sum."""
         weights = self.weights(len(ran.inputs))
         terms = [Term(x.rows, R.dtype.type(w)) for x, w in zip(ran.inputs, weights, strict=True)]
         return back_through_sum(how, R, ran.outputs[0], terms, entry)
@@ -130,7 +130,7 @@ class Subtract(Weighted):
 class Multiply(Join):
     """The product of two inputs, number by number.
 
-    `gate` says which of them is a gate, a value from 0 to 1 that lets the other one pass: "first", "second", or None
+    `gate` names the gate, a value from 0 to 1 that lets the other one pass: "first", "second", or None
     for neither.
 
     LRP: with a gate the product rule decides, as inside an LSTM. Without one the two share evenly, half and half.

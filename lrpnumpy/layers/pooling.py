@@ -98,7 +98,7 @@ class AvgPool1D(Pool):
     """The mean of each window. LRP: a sum of terms. Contextual decomposition: the mean of each part.
 
     A window has `size` steps and begins every `stride` steps, by default where the last one ends.
-    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps. The mean is over the steps that are no
+    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps. The mean is over the steps that are not
     padding, as in Keras; with `count_padding` padding is zeros that count, as in PyTorch.
     """
 
@@ -116,7 +116,7 @@ class AvgPool1D(Pool):
         return dtype.type(self.size) if self.count_padding else _count(rows, R, dtype)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Each step gets its share of the sum."""
+        """Each step receives its share of the sum."""
         x, view = ran.inputs[0].rows, ran.trace
         divisor = self._divisor(view.rows, len(x), x.dtype)
 
@@ -139,5 +139,5 @@ def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:
-    """(Q, 1) steps in each window that are no padding."""
+    """(Q, 1) number of steps in each window that are not padding."""
     return (rows < R).sum(axis=1, keepdims=True).astype(dtype)

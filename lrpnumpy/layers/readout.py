@@ -1,6 +1,6 @@
 """Readouts: from one row for each step to one vector for each sequence.
 
-The last state of a recurrent layer is an output of that layer (`:last`) and needs no layer of its own.
+The last state of a recurrent layer is an output of that layer (`:last`) and needs no separate layer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Mean(Readout):
         return Packed(x.batch.sums(x.rows) / self._divisor(x), x.batch.ends), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Each step gets its share of the sum."""
+        """Each step receives its share of the sum."""
         x = ran.inputs[0]
         divisor = self._divisor(x)
         mean = Gathered(x.rows, lambda a: x.batch.sums(a) / divisor, lambda s: (s / divisor)[x.batch.owner])

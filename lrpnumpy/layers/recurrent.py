@@ -511,8 +511,8 @@ class Cell(Recurrent):
     ) -> Arrived:
         """Backward: relevance of the inputs is added to R_xs; that of the states is returned too, (n or R, width).
 
-        R_output: (R, M) what arrives at the outputs of every step, in reading order.
-        R_last: what arrives at the last output, then at each of the last states.
+        R_output: (R, M) incoming messages of the outputs of every step, in reading order.
+        R_last: incoming messages of the last output, then of each of the last states.
         """
         batch = read.batch
         if R_last[0] is not None and self.statement.is_state_output:

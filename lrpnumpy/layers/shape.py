@@ -1,6 +1,6 @@
 """Layers that move values and change none: Repeat, Flatten, Reshape, Slice, LastRow, Reverse, Transpose, Pad.
 
-LRP and the gradient: what arrives goes where the value came from.
+LRP and the gradient: a message goes to the place the value came from.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Repeat(Moved):
         return batch.owner, batch
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
-        """The vector gets what all its copies get together."""
+        """The vector receives the sum over its copies."""
         R_x = ran.outputs[0].batch.sums(R)
         return [R_x] if len(ran.inputs) == 1 else [R_x, None]
 
@@ -192,7 +192,7 @@ class Slice(Moved):
         start, stop = self.start or 0, self.stop
         if self.index is not None:
             if (self.start, self.stop, self.step) != (None, None, 1):
-                raise LrpError("Slice: index must stand alone, got start, stop or step as well.")
+                raise LrpError("Slice: index excludes start, stop and step; pass either index or a range.")
         elif stop is not None and (start < 0) == (stop < 0) and start >= stop:
             raise LrpError(f"Slice: stop must lie behind start, got start {start} and stop {stop}.")
         elif self.axis == "steps" and start < 0 and stop is not None and stop >= 0:
@@ -367,7 +367,7 @@ class Pad(Moved):
         return super().forward([xs[0]._replace(rows=padded(xs[0].rows, 0))], keep)
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
-        """What arrives at the zeros counts as that of a bias; a step that is there twice gets both."""
+        """Relevance of the zeros counts as relevance of a bias; a step that occurs twice receives both."""
         is_zero = ran.trace == ran.inputs[0].batch.R
         if how.times_input:
             entry.bias(R * is_zero[:, None], ran.outputs[0].batch)

@@ -1,6 +1,6 @@
 """The Softmax layer inside a network: weights that add up to 1, over the features of a row or over the steps.
 
-At the end of a network it is no layer: scores never include it, see `Model.output`.
+The softmax at the end of a network is not a layer: scores never include it, see `Model.output`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from lrpnumpy.lazy import cached_property
 
 
 class StackedCell(Cell):
-    """A cell with a constructor of its own: U_k, W_k and b_k of its `step` are rows of U, W and b."""
+    """A cell with a special constructor: U_k, W_k and b_k of its `step` are rows of U, W and b."""
 
     GATES: ClassVar[str]  # letters k in the order of U, W and b
 

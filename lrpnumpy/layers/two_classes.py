@@ -18,7 +18,7 @@ from lrpnumpy.rules.propagation import Entry, Propagation
 class TwoClasses(Layer):
     """f to (-f, f): what supports one class contradicts the other, and sigmoid(-f) = 1 - sigmoid(f).
 
-    A model with one score, output="sigmoid" and two names of classes, the negative first, gets this layer at its end.
+    A model with one score, output="sigmoid" and two names of classes, the negative first, ends with this layer.
     LRP passes R on unchanged: no stabilizer keeps anything.
     """
 

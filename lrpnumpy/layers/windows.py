@@ -35,7 +35,7 @@ class WindowSteps(NamedTuple):
         return (self.width - 1) * self.dilation + 1
 
     def least(self, count: int) -> int:
-        """How many steps there must be for so many windows."""
+        """The number of steps needed for this number of windows."""
         more = (count - 1) * self.stride
         return more + 1 if self.padding == "same" else max(more + self.reach - sum(self._fixed()), 1)
 
@@ -67,14 +67,14 @@ class WindowSteps(NamedTuple):
         return start, np.clip((hi - 1 + left) // self.stride + 1, start, count)
 
     def steps(self, window: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(Q, width) steps on which the places of Q windows stand, each over T (Q,) steps; and which are no padding."""
+        """(Q, width) steps at the positions of Q windows, each over T (Q,) steps; and which are not padding."""
         t = (window * self.stride - self.left(T))[:, None] + np.arange(self.width) * self.dilation
         return t, (t >= 0) & (t < T[:, None])
 
     def middles(self, window: np.ndarray, T: np.ndarray) -> np.ndarray:
         """(Q,) the middle of the steps that each window covers, the lower of two; padding does not count."""
         begin = window * self.stride - self.left(T)
-        first = np.maximum(-(begin // self.dilation), 0)  # the first place that is no padding, and the last
+        first = np.maximum(-(begin // self.dilation), 0)  # the first position that is not padding, and the last
         last = np.minimum((T - 1 - begin) // self.dilation, self.width - 1)
         return np.clip(begin + (first + last) // 2 * self.dilation, 0, T - 1)
 
@@ -97,11 +97,11 @@ class View(NamedTuple):
     """The windows over one batch of R rows."""
 
     batch: Batch  # one row for each of Q windows
-    rows: np.ndarray  # (Q, width) row of the input on which each place of a window stands; R for padding
-    seen: np.ndarray  # (width, R) place of all Q * width that stands on a row, its window's k-th; Q * width for none
+    rows: np.ndarray  # (Q, width) row of the input at each position of a window; R for padding
+    seen: np.ndarray  # (width, R) position, of all Q * width, at a row, its window's k-th; Q * width for none
 
     def spread(self, message: np.ndarray) -> np.ndarray:
-        """(R, M) the messages (Q, width, M) to the places of windows, added up where they stand on the same row."""
+        """(R, M) the messages (Q, width, M) to the positions of windows, summed over positions on the same row."""
         each = padded(message.reshape(-1, message.shape[2]), 0)
         total = each.take(self.seen[0], axis=0)
         for places in self.seen[1:]:
@@ -110,7 +110,7 @@ class View(NamedTuple):
 
 
 def padded(x: np.ndarray, value: float) -> np.ndarray:
-    """x with one row more, on which the places of windows stand that are padding."""
+    """x with one more row, for the positions of windows that are padding."""
     return np.concatenate([x, np.full((1, x.shape[1]), value, x.dtype)])
 
 
@@ -141,16 +141,16 @@ class Windowed(Layer):
         raise missing(self, "windows")
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Outputs (Q, M) of Q windows whose places stand on these rows (Q, width) of x (R, D); R is padding."""
+        """Outputs (Q, M) of Q windows whose positions are these rows (Q, width) of x (R, D); R is padding."""
         raise missing(self, "of_windows")
 
     def least(self, steps: int) -> int:
-        """How many steps the input must have for so many windows."""
+        """The number of input steps needed for this number of windows."""
         return self.windows.least(steps)
 
     def _needs_steps(self, x: Size, name: str) -> None:
         if not x.steps:
-            raise LrpError(f"{name} must go over the steps of a series, got one vector a sequence from the {x.source}.")
+            raise LrpError(f"{name} needs a series, but the {x.source} gives one vector per sequence.")
 
     def view(self, batch: Batch) -> View:
         """The windows over a batch, or an LrpError where a sequence is too short."""

@@ -166,7 +166,7 @@ class Method(ABC):
 
 
 class Request(NamedTuple):
-    """What is asked for, checked."""
+    """A checked request."""
 
     method: Method
     unit: Unit
@@ -230,7 +230,7 @@ def _ones(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 class Question(NamedTuple):
-    """One packed batch, and what is asked about it."""
+    """One packed batch, and the request."""
 
     trace: Trace
     request: Request

@@ -54,7 +54,7 @@ def decompose(trace: Trace, spans: Sequence[np.ndarray], steps: np.ndarray | Non
 
 
 def decompose_words(trace: Trace, steps: np.ndarray | None = None, name: str | None = None) -> Shares:
-    """Shares of the scores with every word of an input as a phrase of its own: (R, C), in the rows of its batch."""
+    """Shares of the scores with every word of an input as a separate phrase: (R, C), in the rows of its batch."""
     name = name or trace.model.main
     batch = trace.inputs[name].batch
     if batch.n == 1:

@@ -1,4 +1,4 @@
-"""DeepLIFT and DeepSHAP: differences from a reference, sent back by the rescale rule with products split evenly.
+"""DeepLIFT and DeepSHAP: differences from a reference, propagated by the rescale rule with products split evenly.
 
 With several references relevance is the mean over them, which is DeepSHAP (Lundberg & Lee, NeurIPS 2017).
 """

@@ -43,9 +43,9 @@ class IntegratedGradients(Multiplying):
 
     With several references the relevance is the mean over them, which is expected gradients.
 
-    nodes: number of nodes of the integral, at most 256; by default as many as the gap needs.
+    nodes: number of nodes of the integral, at most 256; default: as many as `gap` needs.
     gap: how far the sum of all relevances, and in networks with relu or maxima each of them, may be off, relative to
-        f(x) - f(reference); by default 1e-6 in float64, 1e-3 in float32, or anything where the nodes are given.
+        f(x) - f(reference); default 1e-6 in float64 and 1e-3 in float32, and no limit if `nodes` is given.
     """
 
     nodes: int | None = None
@@ -75,8 +75,8 @@ class IntegratedGradients(Multiplying):
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
         return (
-            f"where kinks (relu, maxima) keep it so large with {MOST} nodes, try a larger gap, or deeplift, which has "
-            "none"
+            f"if kinks (relu, maxima) keep it large with {MOST} nodes, use a larger gap, or deeplift, which "
+            "has no such error"
         )
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
@@ -118,7 +118,7 @@ class IntegratedGradients(Multiplying):
 
 @lru_cache
 def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss' rule with so many nodes on the line from 0 to 1."""
+    """Nodes and weights of Gauss quadrature with `count` nodes on the line from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2
 
@@ -140,7 +140,7 @@ def integrals(
     starts: list[tuple[np.ndarray, Through | None]],
     count: int,
 ) -> list[Rows]:
-    """Mean slopes (R, D) of each input, by so many nodes, as many at a time as pay.
+    """Mean slopes (R, D) of each input, by `count` nodes, in groups of a suitable size.
 
     There is one for each of the `starts`: a message at the scores, and what it must pass through.
     """
@@ -164,7 +164,7 @@ def integrals(
 
 
 def has_kinks(layer: Record) -> bool:
-    """Whether the slope of a layer may jump: in a maximum, a relu, or a layer that is not known here."""
+    """Whether the slope of a layer may jump: in a maximum, a relu, or an unknown layer."""
     if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
         return True
     for field in ("activation", "recurrent_activation"):

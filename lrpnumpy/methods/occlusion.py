@@ -1,7 +1,7 @@
 """Occlusion: the drop of the score, or of the probability, when a word, a phrase or a variable is replaced or left out.
 
-Every such variant of a sequence differs from it in one run of steps. A `Change` says in which and what stands there
-instead; each layer turns the change of its inputs into the change of its outputs.
+Every such variant of a sequence differs from it in one run of steps. A `Change` holds these steps and what replaces
+them instead; each layer turns the change of its inputs into the change of its outputs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def occlude(
 
 
 def _by_turn(nth: np.ndarray) -> np.ndarray:
-    """An order with all first phrases together, then all second ones, …: neighbours then run through the same steps."""
+    """An order with all first phrases together, then all second ones, …: neighbors then run through the same steps."""
     return np.argsort(nth.astype(np.uint16) if nth.max(initial=0) < 1 << 16 else nth, kind="stable")
 
 
@@ -149,11 +149,11 @@ class Occlusion(Method):
     """How much the score, or the probability, drops when a step, a phrase or a feature is replaced or left out.
 
     of: "score" or "probability".
-    reference: what takes the place of a step: "zero" (as the network sees it: behind a scaler that is the mean), a
-        vector (D,), a sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or
-        "padding"; of a network with several inputs a dict; or "omit" to leave the step out.
-    data: the sequences of which reference="mean" is the mean step.
-    tol: a variant may stop where its state has come back within tol of the unperturbed one; 0 is exact.
+    reference: replacement of a step: "zero" (after scaling, so the mean if the model has a scaler), a vector (D,), a
+        sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a dict for a
+        network with several inputs; or "omit" to leave the step out.
+    data: the sequences for reference="mean".
+    tol: stop a variant once its state is within `tol` of the unperturbed one; 0 is exact.
     """
 
     of: Literal["score", "probability"] = "score"

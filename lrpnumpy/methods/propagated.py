@@ -88,9 +88,9 @@ class LRP(Method):
     sums: a dict of the sum rules in `lrp.rules`. A key is the name of a layer; "first" or "last" for the layers with a
         weight matrix that are next to the inputs or to the scores; the type of a layer, such as "Dense"; or "default".
         The more specific key wins, in this order.
-    eps: the stabilizer of the epsilon rule, which other sums follow; 0 is allowed.
+    eps: the stabilizer of the epsilon rule, used for all sums without a rule in `sums`; 0 is allowed.
     gamma: in Dense and Conv1D layers, terms that have the sign of their sum are weighted by 1 + gamma.
-    attention: "fixed" to hold the weights of attentions fixed, or "attnlrp" to propagate through their softmax to
+    attention: "fixed" to treat attention weights as constants, or "attnlrp" to propagate through their softmax to
         queries and keys (Achtibat et al. 2024).
     hidden: also compute the relevance of every hidden state of every recurrent layer.
     through: as of `Gradient`; what passes elsewhere is in the ledger, as `rule`.
@@ -155,7 +155,9 @@ class LRP(Method):
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
-        return f"try a larger eps than {self.eps:g}, or another rule"
+        if self.product == "all":
+            return f"use a larger eps than {self.eps:g}, or deeplift"
+        return f"use lrp-all, or a larger eps than {self.eps:g}"
 
     def warning(self, problem: str) -> str:
         """What is said where relevance is doubtful: rules that give to gates can lose every digit."""

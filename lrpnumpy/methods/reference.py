@@ -24,7 +24,7 @@ from lrpnumpy.rules.propagation import Entry
 
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
 ROUNDING = 16 * np.finfo(np.float64).eps  # of max(|f(x)|, |f(reference)|): what float64 cannot tell from 0
-KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other word stands for itself
+KNOWN = ("zero", "mean", "unknown", "padding")  # references with a name; any other text is a word
 
 
 def check_steps(reference: np.ndarray, x: Packed, name: str) -> None:
@@ -57,10 +57,10 @@ class References(NamedTuple):
 class Referring(Method):
     """A method that explains f(x) - f(reference).
 
-    reference: what the input is compared with: "zero" (as the network sees it: behind a scaler that is the mean), a
-        vector (D,), a sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or
-        "padding"; a list of these for the mean over several; of a network with several inputs a dict.
-    data: the sequences of which reference="mean" is the mean step.
+    reference: the input compared with: "zero" (after scaling, so the mean if the model has a scaler), a vector (D,), a
+        sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a list of
+        these for the mean over several; a dict for a network with several inputs.
+    data: the sequences for reference="mean".
     """
 
     reference: str | np.ndarray | Sequence[Any] | Mapping[str, Any] = "zero"
@@ -115,7 +115,7 @@ def references(model: Model, value: Any, data: Any = None) -> References:
     """What users pass in as `reference` and `data`."""
     every = value if _is_several(value) else [value]
     if not len(every):
-        raise LrpError("reference must be at least one, got an empty list.")
+        raise LrpError("reference is an empty list; pass at least one reference.")
     mean = None if data is None else _mean(model, data)
     each, said = [], []
     for one in every:
@@ -180,7 +180,7 @@ def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.nd
 
 
 def vectors(one: Encoded) -> np.ndarray:
-    """(T, D) the vectors that the network gets, before they are scaled."""
+    """(T, D) the vectors that the network reads, before they are scaled."""
     return one.embedding.E[one.ids] if one.x is None else one.x  # type: ignore[union-attr]
 
 
@@ -262,7 +262,7 @@ def unit_of(score: np.ndarray, reference: np.ndarray, versus: int | None) -> np.
 def missed_and_huge(books: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
     """Whether relevances miss what they should be, in sum or one of them; and whether one is too large.
 
-    `books` (…, rows, n) as `ledgers.by_name` says.
+    `books` (…, rows, n) as for `ledgers.by_name`.
     """
     _, score, reference, gap, largest, error, _ = books.swapaxes(0, -2)  # rows first
     size = np.maximum(abs(score), abs(reference))

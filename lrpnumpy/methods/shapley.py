@@ -74,7 +74,7 @@ def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
 
 
 def players_of(model: Model, sizes: dict[str, int], players: Any) -> Of:
-    """Which player each number of a record belongs to, whose inputs have so many steps.
+    """The player of each number of a record, given the number of steps of its inputs.
 
     With windows every other input of the network is one player.
     """
@@ -208,8 +208,8 @@ class Shares(NamedTuple):
 class Shapley(Referring):
     """Shapley values: what each player adds to the score, as the mean over all orders in which players can join.
 
-    players: who shares the score: "features", a number of windows of steps, or spans (start, stop) of steps, the rest
-        being one more; by default 12 windows, or features where there is one step of at most 16.
+    players: "features", a number of windows of steps, or spans (start, stop) of steps, with the remaining steps as one
+        more player; default: 12 windows, or features for a single step with at most 16 features.
     order: 2 also gives the interactions of any two players, which add up to the score difference, see `Players`.
     error: draw orders of more than 10 players at random until every standard error is at most this, relative to
         f(x) - f(reference); by default all coalitions are run.

@@ -10,7 +10,7 @@ from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.page.payload import some
 
 TAKE = ("sample", "top")
-LOOKED_AT = 64  # records whose size stands for that of all
+LOOKED_AT = 64  # records from which the size of all is estimated
 
 
 class Chosen(NamedTuple):
@@ -21,7 +21,7 @@ class Chosen(NamedTuple):
 
 
 def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int) -> Chosen:
-    """At most so many records, and so many that the page has at most so many megabytes."""
+    """A limited number of records, so that the page does not exceed its size."""
     whole(most, "most", 1)
     whole(seed, "seed", 0)
     one_of(take, "take", TAKE)

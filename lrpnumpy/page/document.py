@@ -54,9 +54,10 @@ def write_page(
         the name of a column that was stored with a corpus.
     name: what each record is called, likewise. Windows of a series are called by the label of their last step.
     title: of the page.
-    most, megabytes: a page has at most so many records, and is about so large at most.
-    take: of more records "sample" draws at random, "top" takes those of highest score of each predicted class. The
-        page says which.
+    most, megabytes: maximum number of records, and approximate maximum size of the page.
+    take: if there are more records, "sample" draws at random, "top" takes the highest scores of each predicted class.
+    The
+        page states which.
     seed: of the sample.
     """
     target = Path(path)
@@ -72,7 +73,7 @@ def page_payload(
     """The payload of a page of these results; the arguments are those of `write_page`."""
     every = [one for given in results for one in results_of(given)]
     if not every or not len(every[0]):
-        raise LrpError("a page must get at least one result with at least one explanation, got none.")
+        raise LrpError("there are no explanations for the page; pass at least one result with an explanation.")
     if len({len(one) for one in every}) > 1:
         counts = ", ".join(str(len(one)) for one in every)
         raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
@@ -136,7 +137,7 @@ def _named(result: Any, given: Any, which: np.ndarray) -> list[Any] | None:
 def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'none'", style: str = "") -> str:
     """The page of a payload.
 
-    more: texts of scripts that run after those of the page, `style` is CSS after its own, and `connect` says what the
+    more: texts of scripts that run after those of the page, `style` is CSS after its own, and `connect` is what the
     policy lets them connect to: the live page has such.
     """
     css = "\n".join([asset("page.css"), *([style] if style else [])])

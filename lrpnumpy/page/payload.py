@@ -128,7 +128,7 @@ class _Columns:
         self.inputs = {name: _Input(name, dictionary, _whole_series(result, name)) for name in self.example.inputs}
         for k, e in zip(which.tolist(), some(result, which), strict=True):
             if (e.target == "all") != (self.example.target == "all") or len(e.scores) != len(self.example.scores):
-                raise LrpError(f"a page must get explanations of one model and one kind of target, got {e!r}.")
+                raise LrpError(f"a page needs explanations of one model and one kind of target; {e!r} differs.")
             self.scores.append(e.scores)
             self.ends.append(e.predicted_at)
             if e.probabilities is not None:
@@ -163,7 +163,7 @@ class _Columns:
                 )
 
     def method(self, name: str) -> dict[str, Any]:
-        """What this result says besides what all results share."""
+        """The part of this result that not all results share."""
         e, count = self.example, len(self.scores)
         every = e.target == "all"
         names, ledger = None, None
@@ -365,7 +365,7 @@ def _narrow(indices: np.ndarray, size: int) -> np.ndarray:
 
 
 def to_json(value: Any) -> str:
-    """A payload as one JSON text, its arrays in base64 where they stand: what a live page gets."""
+    """A payload as one JSON text, its arrays inline in base64: the answer to a live page."""
     return json.dumps(packed(value, lambda data: {"base64": data}))
 
 
@@ -393,8 +393,8 @@ def results_of(given: Any) -> list[Any]:
     if not isinstance(given, Results):
         try:
             some = given if isinstance(given, (list, tuple)) else [given[0]] if len(given) else []
-        except Exception:  # whatever it is, it is no sequence
+        except Exception:  # whatever it is, it is not a sequence
             some = [None]
         if not all(isinstance(one, Explanation) for one in some):
-            raise LrpError(f"a page must get explanations, or lists of them, got {shown(given)}.")
+            raise LrpError(f"a page needs explanations, or lists of them, got {shown(given)}.")
     return [given]

@@ -1,4 +1,4 @@
-"""DeepLIFT: how much each value differs from that of a reference input, sent back so that it adds up.
+"""DeepLIFT: how much each value differs from that of a reference input, propagated so that it adds up.
 
 Rescale rule, products split evenly: Shrikumar, Greenside & Kundaje, ICML 2017. Every coefficient is the mean of a
 derivative on the straight line from the reference to the input, for one elementary function at a time:
@@ -41,7 +41,7 @@ class DifferencePropagation(Propagation):
         return (ACTIVATIONS[activation] if isinstance(activation, str) else activation).secant(z, z0, y, y0)
 
     def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:
-        """y = E r with E = exp(z) and r = 1 / sum E: two functions of their own, and a product that is split evenly.
+        """y = E r with E = exp(z) and r = 1 / sum E: two separate functions, and a product that is split evenly.
 
         With u = (E - E0) / (z - z0) the message to z is 1/2 [u r (R - sum R y0) + u r0 (R - sum R y)]. E and r may be
         too large for a number; u r and u r0 follow from y, y0 and the ratio of the two sums.
@@ -53,7 +53,7 @@ class DifferencePropagation(Propagation):
         mean = np.where(size == 0, size.dtype.type(1), -np.expm1(-size) / np.where(size == 0, size.dtype.type(1), size))
         u_r = np.where(d > 0, y, y0 / ratio) * mean
         u_r0 = np.where(d > 0, y * ratio, y0) * mean
-        return half * (u_r * _centred(R, y0, total) + u_r0 * _centred(R, y, total))
+        return half * (u_r * _centered(R, y0, total) + u_r0 * _centered(R, y, total))
 
     def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
         """The fraction of the line from the reference on which each candidate is the largest."""
@@ -73,7 +73,7 @@ def _given(name: str, reference: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ..
     return reference
 
 
-def _centred(R: np.ndarray, y: np.ndarray, total: Total) -> np.ndarray:
+def _centered(R: np.ndarray, y: np.ndarray, total: Total) -> np.ndarray:
     """R - sum R y. Where one y is nearly 1 the first difference is mostly rounding; the second finds what is left."""
     R = R - total(R * y)
     return R - total(R * y)

@@ -47,7 +47,7 @@ def half_and_half(gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.
 
 @dataclass(frozen=True)
 class Rule:
-    """A product rule of LRP: how much of the relevance of a product gate * signal each of the two gets.
+    """A product rule of LRP: how much of the relevance of a product gate * signal each of the two receives.
 
     `name` is what results call it. `shares` is a function of gate, signal and eps, NumPy arrays and a number, that
     returns the fractions of R for the gate and for the signal. A run of `explain_corpus` is only resumed with a rule of
@@ -62,8 +62,8 @@ class Rule:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not callable(self.shares):
             raise LrpError(
-                "Rule must get a name and a function of gate, signal and eps, got "
-                f"{shown(self.name)} and {shown(self.shares)}."
+                f"Rule: got {shown(self.name)} and {shown(self.shares)}; pass a name and a function of gate, signal "
+                "and eps."
             )
 
     def _split(self, gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -69,7 +69,7 @@ class Propagation:
     def factors(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the message at a matrix product of `one` and `other` is multiplied by: for one, for other.
 
-        The messages are multiplied by the values themselves after that where the propagation says `times_input`.
+        The messages are multiplied by the values themselves after that if the propagation has `times_input`.
 
         reference: the same two values of a reference, where there is one.
         """
@@ -91,7 +91,7 @@ class Propagation:
         return y * (R - total(R * y))
 
     def winning(self, x: np.ndarray, *reference: np.ndarray) -> np.ndarray:
-        """How much of the message at max_k x_k each candidate of `x` (K, …) gets; padding is -inf. The first winner
+        """The share of the message at max_k x_k for each candidate of `x` (K, …); padding is -inf. The first winner
         takes all.
 
         reference: x of a reference, where there is one.
@@ -147,11 +147,11 @@ def message(how: Propagation, R: np.ndarray, z: Packed, bias: np.ndarray | None,
 def back_through_sum(
     how: Propagation, R: np.ndarray, z: Packed, terms: Sequence[Term], entry: Entry, bias: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """What each of the `terms` of sums `z` gets of the message `R` (R, M) at the sums.
+    """The share of each of the `terms` of sums `z` in the message `R` (R, M) at the sums.
 
-    how: the propagation, as `Layer.backward` gets it.
+    how: the propagation, as passed to `Layer.backward`.
     bias: (M,) what z holds besides its terms, None for nothing.
-    entry: takes what the bias, the stabilizer and the rule keep, for the ledger.
+    entry: records what the bias, the stabilizer and the rule absorb, for the ledger.
     """
     if how.rule is None:
         s = message(how, R, z, bias, entry)

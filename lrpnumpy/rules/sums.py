@@ -176,7 +176,7 @@ class WSquare(_Checked):
 
 @dataclass(frozen=True)
 class Flat(_Checked):
-    """Every input of a sum gets the same; biases get nothing (Lapuschkin et al. 2019).
+    """Every input of a sum receives the same share; biases receive nothing (Lapuschkin et al. 2019).
 
     For a first layer, to see where relevance comes from rather than which value. `eps` is the stabilizer.
     """
@@ -244,7 +244,7 @@ class Term:
     A term with other weights defines `ahead` and `back`; Matrix and Gathered are two of them.
     """
 
-    is_bias: ClassVar[bool] = False  # whether it is a bias: what it gets is counted in the ledger
+    is_bias: ClassVar[bool] = False  # whether it is a bias, whose relevance is an entry of the ledger
 
     def __init__(self, x: np.ndarray, w: Any = None) -> None:
         self.x = x  # (rows, …)
@@ -263,7 +263,7 @@ class Term:
         return sum(self.ahead(values(self.x), kind) for values, kind in mode)  # type: ignore[return-value]
 
     def sent(self, s: np.ndarray, mode: Mode) -> np.ndarray:
-        """What x gets where contribution c_ij in a `mode` gets c_ij s_j, with the message `s` (rows, M)."""
+        """The message to x if contribution c_ij in a `mode` receives c_ij s_j, with the message `s` (rows, M)."""
         return sum(values(self.x) * self.back(s, kind) for values, kind in mode)
 
 
@@ -305,7 +305,7 @@ class Gathered(Term):
 
 
 class Bias(Term):
-    """The bias `b` (M,) of a sum: a contribution 1 b_j. What it gets is its own, and counted in the ledger."""
+    """The bias `b` (M,) of a sum: a contribution 1 b_j. Its relevance is an entry of the ledger."""
 
     is_bias: ClassVar[bool] = True
 
@@ -314,7 +314,7 @@ class Bias(Term):
 
 
 def distribute(rule: SumRule, R: np.ndarray, terms: Sequence[Term]) -> tuple[list[np.ndarray], np.ndarray]:
-    """What each of the `terms` that is not a bias gets of `R` (rows, M) by a `rule`.
+    """The share in `R` (rows, M) of each of the `terms` that is not a bias, by a `rule`.
 
     And (3, rows) what biases, the stabilizer and the rule itself keep of each row; these and the messages add up to R.
     """

@@ -36,7 +36,7 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     """The payload of a page with one record, and what belongs to it.
 
     asked: one of `text`, `values` (with `labels`, and `features` as the names of columns) or `csv`; `methods`, one or
-        two, and `options`, of which each gets those that it has; `target`, a class; `step` of a model that predicts at
+        two, and `options`, of which each uses those that it has; `target`, a class; `step` of a model that predicts at
         every step; `phrase`, (start, stop), whose score by contextual decomposition is wanted; `counterfactual`: true
         to ask which changes would turn the decision, or move a quantity halfway to that of the reference.
     """
@@ -231,15 +231,15 @@ def check_model(model: Model) -> None:
     """Refuse a model that the page has no fields for."""
     if len(model.inputs) > 1:
         raise LrpError(
-            f"serve must get a model of one input, got one of {len(model.inputs)}: {', '.join(model.inputs)}."
+            f"serve needs a model with one input; this one has {len(model.inputs)}: {', '.join(model.inputs)}."
         )
     port = model.inputs[model.main]
     if port.embedding is not None and port.embedding.vocabulary is None:
-        raise LrpError("serve must get a model with a vocabulary, got token ids alone; say it with --vocabulary FILE.")
+        raise LrpError("serve: the model takes token ids and has no vocabulary; pass --vocabulary FILE.")
 
 
 def example(model: Model, name: str) -> dict[str, Any]:
-    """A question to start with: a sentence or series of a shipped model, else one that says little."""
+    """A question to start with: a sentence or series of a bundled model, else a neutral one."""
     if model.embedding is not None:
         if name in ("sentiment", "sentiment-2"):
             return {"text": SENTENCE}

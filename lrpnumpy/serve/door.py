@@ -15,7 +15,7 @@ ROUTES = {"/": "GET", "/state": "GET", "/explain": "POST"}  # all there is; none
 
 
 class Refusal(Exception):
-    """A request that is not answered: a status, and a sentence that says why."""
+    """A request that is not answered: a status, and a sentence with the reason."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -65,7 +65,7 @@ def parsed(head: bytes) -> Head:
         ):
             raise Refusal(400, "A header must be a name, a colon and a value.")
         if name.lower() in headers and name.lower() in ("host", "content-length", "origin", TOKEN):
-            raise Refusal(400, f"{name.lower()} must stand once.")
+            raise Refusal(400, f"{name.lower()} must occur once.")
         headers[name.lower()] = value.strip()
     try:
         parts = urlsplit(target)

@@ -33,7 +33,7 @@ HEADERS = {
 }
 SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
-NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are no page
+NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are not a page
 
 
 class Server:
@@ -49,7 +49,7 @@ class Server:
         self.admitted: set[asyncio.Task[Any]] = set()  # connections that have
 
     async def run(self, host: str, port: int, ready: Callable[[str], None]) -> None:
-        """Serve until cancelled; `ready` gets the address once the model is open."""
+        """Serve until cancelled; `ready` is called with the address once the model is open."""
         await self.worker.start()
         try:
             self.page = page_of(self.worker.facts)
@@ -133,7 +133,7 @@ class Server:
         except asyncio.LimitOverrunError:
             raise Refusal(431, f"Headers must have at most {self.limits.head:,} bytes.") from None
         except asyncio.IncompleteReadError:
-            raise Refusal(400, "A request must be as long as it says.") from None
+            raise Refusal(400, "A request must have its declared length.") from None
 
     async def _make_room(self) -> None:
         """Close the oldest connections that have not shown the token, where there are too many of them."""

@@ -1,7 +1,8 @@
 """A process that holds the model and answers one question at a time: it can be ended when one takes too long.
 
-Parent and child speak in lines of JSON. The child says first what the model is (`facts`), then answers each line that
-it gets. While nobody asks, it runs every method once, which has their kernels compiled in the background (`progress`).
+Parent and child exchange lines of JSON. The child first describes the model (`facts`), then answers each line that
+it receives. While it is idle, it runs every method once, which has their kernels compiled in the background
+(`progress`).
 """
 
 from __future__ import annotations
@@ -120,9 +121,9 @@ class Worker:
         return found
 
     async def _read(self, process: asyncio.subprocess.Process, answers: asyncio.Queue[dict[str, Any]]) -> None:
-        """Take what the child says: progress as it comes, answers for those who wait."""
+        """Read the lines of the child: progress as it comes, answers for those who wait."""
         assert process.stdout is not None
-        with contextlib.suppress(ValueError):  # a line that is too long, which no answer of ours is
+        with contextlib.suppress(ValueError):  # a line that is too long, which no answer is
             while line := await process.stdout.readline():
                 found = json.loads(line)
                 if "progress" in found:
@@ -153,7 +154,7 @@ def _take(lines: queue.SimpleQueue[str]) -> None:
 
 
 def work(lines: queue.SimpleQueue[str], out: IO[str]) -> None:
-    """Open a model as the first line says, answer all others."""
+    """Open the model of the first line, answer all others."""
     from lrpnumpy.files import load
     from lrpnumpy.page.payload import to_json
     from lrpnumpy.serve import answers
@@ -192,7 +193,7 @@ def work(lines: queue.SimpleQueue[str], out: IO[str]) -> None:
 
 
 def _answered(model: Any, line: str) -> dict[str, Any]:
-    """An answer, or the error of the person who asked, or, without any detail, one of ours."""
+    """An answer, or the error in the question, or, without any detail, an internal error."""
     from lrpnumpy.serve import answers
 
     try:

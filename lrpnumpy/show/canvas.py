@@ -1,4 +1,4 @@
-"""What all matplotlib pictures share: the figure, its colours, names, titles and the labels of steps."""
+"""What all matplotlib pictures share: the figure, its colors, names, titles and the labels of steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICKS = 6  # of an axis of steps, at the most
 WIDEST = 200  # inches of a picture
 GAP, BETWEEN = 0.14, 0.6  # inches between axes of one group, and between groups
 POSITIVE, NEGATIVE = (tuple(v / 255 for v in color) for color in (RED, BLUE))
-# Low and high values of a feature: colours that are not those of relevance, and visible on white and on black.
+# Low and high values of a feature: colors that are not those of relevance, and visible on white and on black.
 VALUE_MAP = LinearSegmentedColormap.from_list("value", ["#0a9396", "#9d9d9d", "#ee7f00"])
 
 
@@ -39,7 +39,7 @@ class Picture(Figure):
 
 
 def new_picture(width: float, height: float, layout: Any = "constrained") -> Picture:
-    """An empty figure of so many inches. Without layout "none" its labels stay inside it by themselves."""
+    """An empty figure of a size in inches. Except with layout "none", its labels stay inside it."""
     if not (is_number(width, float) and 1 <= width <= WIDEST):
         raise LrpError(f"width must be a number of inches from 1 to {WIDEST}, got {shown(width)}.")
     figure = Picture(figsize=(width, height), layout=layout)
@@ -99,7 +99,7 @@ def relevance_map(ax: Axes) -> LinearSegmentedColormap:
 
 
 def _ground(ax: Axes) -> tuple[float, float, float]:
-    """The colour behind what is drawn."""
+    """The color behind what is drawn."""
     for color in (ax.get_facecolor(), figure_of(ax).get_facecolor()):
         if (found := to_rgba(color))[3] > 0:
             return found[:3]
@@ -107,9 +107,9 @@ def _ground(ax: Axes) -> tuple[float, float, float]:
 
 
 class Scale(Normalize):
-    """Colour limits that have 0 in the middle, and end where a few large cells do not hide the rest.
+    """Color limits that have 0 in the middle, and end where a few large cells do not hide the rest.
 
-    See `color.limit`. The colour bar then has arrows and names the largest.
+    See `color.limit`. The color bar then has arrows and names the largest.
     """
 
     def __init__(self, *arrays: np.ndarray) -> None:
@@ -118,7 +118,7 @@ class Scale(Normalize):
 
 
 def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], label: str) -> None:
-    """A colour bar at a place inside the axes: left, bottom, width, height as parts of theirs."""
+    """A color bar at a place inside the axes: left, bottom, width, height as fractions of the axes."""
     norm, extend = image.norm, "neither"
     if isinstance(norm, Scale) and norm.largest > norm.vmax:  # type: ignore[operator]
         label, extend = f"{label}\nat most ±{norm.largest:.3g}", "both"
@@ -160,7 +160,7 @@ def _written(ticks: np.ndarray) -> list[str]:
 
 
 def mark_steps(ax: Axes, labels: Any, T: int, group: int = 1) -> None:
-    """The axis of x is one of T steps: dates, labels or numbers stand at some of them, and it says what a step is."""
+    """The axis of x is one of T steps: dates, labels or numbers at some of them, and the unit of a step."""
     ax.set_xlim(-0.5, T - 0.5)
     unit, stamps = step_unit(labels), stamps_of(labels)
     says = "" if stamps is not None else unit

@@ -16,7 +16,7 @@ from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 from lrpnumpy.targets import MIXED, Panel, panels
 
-COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # so many cohorts can be told apart: the months
+COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # as many cohorts as can be told apart: the months
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
 
@@ -57,7 +57,9 @@ class Cohorts:
         if one_of(by, f"{self.what}: by", ("class", *TIMES)) == "class":
             return [self.first.name_of(target) for target in self.targets]
         if not all(isinstance(date, np.datetime64) for date in self.dates):
-            raise LrpError(f"{self.what}: by={by!r} must get explanations whose steps have dates, got some without.")
+            raise LrpError(
+                f"{self.what}: by={by!r} needs dates, but some explanations have none; pass a DataFrame with dates."
+            )
         return times(np.array(self.dates), by)
 
     def headline(self, about: str) -> str:

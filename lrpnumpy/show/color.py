@@ -21,10 +21,10 @@ def scaled(relevance: np.ndarray, largest: float | None = None) -> np.ndarray:
 
 
 def limit(*arrays: np.ndarray) -> tuple[float, float]:
-    """The magnitude that has full colour in a map, and the largest one.
+    """The magnitude that has full color in a map, and the largest one.
 
     A few large cells must not hide the rest: where the largest is more than 1.5 times the 99th percentile of all
-    magnitudes, full colour begins there, but not below a tenth of the largest. It is 1 where everything is 0.
+    magnitudes, full color begins there, but not below a tenth of the largest. It is 1 where everything is 0.
     """
     sizes = np.abs(np.concatenate([[0.0], *(np.ravel(array) for array in arrays)]))
     sizes = sizes[np.isfinite(sizes)]
@@ -34,7 +34,7 @@ def limit(*arrays: np.ndarray) -> tuple[float, float]:
 
 
 def rgb(share: float) -> RGB:
-    """The colour of a scaled relevance: white at 0, full red at 1, full blue at -1."""
+    """The color of a scaled relevance: white at 0, full red at 1, full blue at -1."""
     strength = min(1.0, abs(float(share)))
     end = RED if share >= 0 else BLUE
     return tuple(round(w + (e - w) * strength) for w, e in zip(WHITE, end, strict=True))  # type: ignore[return-value]

@@ -81,7 +81,7 @@ def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
     from lrpnumpy.show import words
 
     if not isinstance(found, Counterfactual):
-        raise LrpError(f"counterfactual must get what lrp.counterfactual makes, got {type(found).__name__}.")
+        raise LrpError(f"counterfactual: got {type(found).__name__}; pass a result of lrp.counterfactual.")
     sentences = []
     for name, value in found.original.items():
         if isinstance(value, list):
@@ -101,7 +101,7 @@ def _title(when: str, e: Explanation) -> list[str]:
 
 
 def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:
-    """WordEdits whose color says which of them are changed."""
+    """WordEdits whose color shows which of them are changed."""
     part = InputPart(sign * np.array(changed, float), tokens=tuple(words))
     return replace(found.before, inputs={next(iter(found.original)): part}, ledger=None, hidden=None, spans=None)
 

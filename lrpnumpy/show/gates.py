@@ -18,7 +18,7 @@ from lrpnumpy.result import InputPart
 from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
 from lrpnumpy.show.parts import short
 
-UNITS = 3  # so many are drawn where none are named
+UNITS = 3  # number drawn by default
 SIGNALS = 5  # of the input
 NAMES = {
     "i": "input gate i", "f": "forget gate f", "g": "candidate g", "o": "output gate o", "c": "cell c",
@@ -73,7 +73,7 @@ def gates(
 
 
 def _most_varied(values: np.ndarray) -> np.ndarray:
-    """The columns that vary most, in the order in which they stand."""
+    """The columns that vary most, in their order."""
     return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:UNITS])
 
 

@@ -24,8 +24,8 @@ STYLE = """
 def picture(figure: Any, says: str = "") -> str:
     """A figure of `lrp.plot` for a page; `says` what it shows where its axes have no titles."""
     data = base64.b64encode(figure._repr_png_()).decode()
-    says = says or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
-    return f'<img alt="{escape(says)}" src="data:image/png;base64,{data}" style="max-width:100%">'
+    caption = caption or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
+    return f'<img alt="{escape(caption)}" src="data:image/png;base64,{data}" style="max-width:100%">'
 
 
 def page(items: Any, heading: str = "Explanation") -> str:

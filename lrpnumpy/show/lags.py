@@ -41,7 +41,7 @@ def memory(
 ) -> Figure:
     """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
-    The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark says within how many
+    The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark shows within how many
     steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
     logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
     "season" and "month" are those of the prediction, and a list has one label for each explanation. `target` is as in
@@ -98,16 +98,14 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
     table, first, count = np.zeros((0, 0)), None, 0
     for e in many:
         if e.target != "all":
-            raise LrpError(
-                "horizons must get explanations of all outputs, got one of a single output; use target='all'."
-            )
+            raise LrpError("horizons: the explanation is of a single output; explain all of them with target='all'.")
         C, T = e.relevance.shape
         if table.shape[1] < T:
             table = np.pad(table, ((0, C - len(table)), (0, T - table.shape[1])))
         table[:, :T] += e.relevance[:, ::-1]
         first, count = first or e, count + 1
     if first is None:
-        raise LrpError("horizons must get at least one explanation, got none.")
+        raise LrpError("horizons: there are no explanations; pass at least one.")
     names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
     mean = "" if count == 1 else f", mean of {count} explanations"
     ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
@@ -122,9 +120,9 @@ def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: floa
     """A map of prediction and lag: which of the steps before it each prediction goes back to.
 
     `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
-    order. With more than 200 of them a row is the mean of several, which the picture says.
+    order. With more than 200 of them, each row is the mean of several; a note in the picture states it.
     """
-    (panel,) = panels(many, PREDICTED, "predictions")  # a row has the target of its own prediction
+    (panel,) = panels(many, PREDICTED, "predictions")  # a row has the target of its prediction
     every = [*(cohorts := Cohorts(panel, "predictions"))]
     lags = _by_lag(every, lambda e: e.relevance)
     names = [e.shown(e.predicted_at) for e in every]

@@ -1,4 +1,4 @@
-"""Explanations as LaTeX, for a paper: words in coloured boxes, series as coloured strips."""
+"""Explanations as LaTeX, for a paper: words in colored boxes, series as colored strips."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def escape(text: str) -> str:
 
 
 def sentence(e: Explanation) -> str:
-    """The words of an explanation of one class, each in a box of its colour; needs the package xcolor."""
+    """The words of an explanation of one class, each in a box of its color; needs the package xcolor."""
     e, words = condensed(e), []
     for t, share in enumerate(word_shares(e)):
         back = rgb(float(share))
@@ -38,12 +38,12 @@ def sentence(e: Explanation) -> str:
 
 
 def series(e: Explanation) -> str:
-    """The main input as a tabular: a strip of colours for each feature, and the sum of its relevance."""
+    """The main input as a tabular: a strip of colors for each feature, and the sum of its relevance."""
     part = shown(e, "series")[0]
     found = map_of(part, STRIP)
     lines = []
     for name, row, total in zip(found.features, found.shares.tolist(), found.total, strict=True):
-        runs = [(color, len(list(some))) for color, some in groupby(map(rgb, row))]  # neighbours of one colour
+        runs = [(color, len(list(some))) for color, some in groupby(map(rgb, row))]  # neighbors of one color
         strip = "".join(
             rf"\textcolor[RGB]{{{','.join(map(str, color))}}}{{\rule{{{2 * count}pt}}{{8pt}}}}" for color, count in runs
         )

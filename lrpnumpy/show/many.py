@@ -55,7 +55,7 @@ def bars(
     a bar for each group: "class" is that explained, "year", "season" and "month" are those of the prediction, and a
     list has one label for each explanation. `target` is the class that all are explained for; None is the one that was
     explained, the positive one of two classes, or a panel for each class, and "predicted" mixes the predicted classes.
-    Of more than 20 features those of most relevance are drawn, which the picture says.
+    If there are more than 20 features, the most relevant are drawn; a note states it.
     """
     return draw_panels(_bars, many, by, target, ax, width, "bars")
 
@@ -90,10 +90,9 @@ def beeswarm(
 ) -> Figure:
     """Relevance against value, feature by feature: a dot for each of `many` explanations.
 
-    Its place is the relevance of the feature, summed over steps, and its color the value, the mean over steps, from
-    the feature's 5th percentile to its 95th; of a text there is a row for each token. `target` is as in `bars`. Of more
-    than 20 features those of most relevance are drawn, and of more than 3,000 explanations every k-th, which the
-    picture says.
+    Its place is the relevance of the feature, summed over steps, and its color the value, the mean over steps, from the
+    feature's 5th percentile to its 95th; text has one row per token. `target` is as in `bars`. If there are more than
+    20 features, the most relevant are drawn, and of more than 3,000 explanations every k-th; a note states it.
     """
     return draw_panels(_beeswarm, many, None, target, ax, width, "beeswarm")
 
@@ -164,7 +163,7 @@ def _of_features(e: Explanation, what: str) -> dict[str, tuple[float, float, flo
 
 
 def _spread(R: np.ndarray) -> np.ndarray:
-    """(N, F) how far each dot stands from the middle of its row: dots of similar relevance stand beside each other."""
+    """(N, F) the distance of each dot from the middle of its row: dots of similar relevance are side by side."""
     R = np.nan_to_num(R)
     low, high = float(R.min(initial=0)), float(R.max(initial=0))
     bins = np.minimum((R - low) / ((high - low) or 1.0) * BINS, BINS - 1).astype(np.int64)
@@ -185,7 +184,7 @@ def _shares(values: np.ndarray) -> np.ndarray:
 
 
 def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
-    """One row a feature, the first at the top."""
+    """One row per feature, the first at the top."""
     name_rows(ax, sums.names)
     ax.set_ylim(len(sums.names) - 0.4, -0.6)
     if len(sums.names) < sums.total:

@@ -10,7 +10,7 @@ from lrpnumpy.show.color import limit, scaled
 from lrpnumpy.show.parts import Shown, grouped
 
 FEATURES = 24  # of more features those of most relevance are shown
-HIGH, LOW = "▁▂▃▄▅▆▇█", "░▒▓"  # positive relevance, and negative, where there are no colours
+HIGH, LOW = "▁▂▃▄▅▆▇█", "░▒▓"  # positive relevance, and negative, where there are no colors
 
 
 class Map(NamedTuple):
@@ -34,7 +34,7 @@ class Map(NamedTuple):
 
 
 def map_of(part: Shown, most: int) -> Map:
-    """One input of an explanation in at most so many columns."""
+    """One input of an explanation in a limited number of columns."""
     T, D = part.relevance.shape
     some = part.most_relevant(FEATURES)
     cells, group = grouped(part.relevance[:, some], max(1, most))

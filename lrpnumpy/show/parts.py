@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
     @np.errstate(all="ignore")
     def most_relevant(self, count: int) -> np.ndarray:
-        """The features of largest absolute relevance, at most so many, in the order in which they stand."""
+        """The features of largest absolute relevance, at most `most`, in their order."""
         sizes = np.abs(np.nan_to_num(self.relevance)).sum(axis=0)
         return np.sort(np.argsort(-sizes, kind="stable")[:count])
 
@@ -51,9 +51,9 @@ class Shown(NamedTuple):
 def of_one_class(e: Explanation, what: str) -> Explanation:
     """The explanation itself, if it is one, and of one class."""
     if not isinstance(e, Explanation):
-        raise LrpError(f"{what} must get explanations, got {type(e).__name__}; make them by explain or explain_all.")
+        raise LrpError(f"{what}: got {type(e).__name__}; pass explanations from explain or explain_all.")
     if e.target == "all":
-        raise LrpError(f"{what} must get one class, got an explanation of all; pick one with .for_class(c).")
+        raise LrpError(f"{what}: the explanation is of all classes; choose one with .for_class(c).")
     return e
 
 
@@ -162,7 +162,7 @@ def feature_names(parts: list[Shown]) -> list[str]:
 
 
 def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple[str, float]]:
-    """The largest entries first; where there are more than so many, the rest is one entry."""
+    """The largest entries first; if there are too many, the rest is one entry."""
     ordered = sorted(entries, key=lambda entry: -abs(np.nan_to_num(entry[1])))
     if len(ordered) <= most + 1:  # one more entry takes no more room than the line of the rest
         return ordered
@@ -181,13 +181,13 @@ def short(name: Any, most: int = NAME) -> str:
 
 
 def with_value(name: str, value: float) -> str:
-    """A feature of one step with its value; a group of columns has none, and says in its name which one is set."""
+    """A feature of one step with its value; a group of columns has none, and its name shows the column that is set."""
     return short(name) if np.isnan(value) else f"{short(name)} = {value:.4g}"
 
 
 @np.errstate(all="ignore")  # relevance may be infinite: a warning has said so
 def grouped(values: np.ndarray, most: int = COLUMNS) -> tuple[np.ndarray, int]:
-    """Rows (T, D) summed in groups of equal size, so that there are at most so many; and the size."""
+    """Rows (T, D) summed in groups of equal size, so that there are at most `most`; and the size."""
     size = -(-len(values) // most)
     if size == 1:
         return values, 1

@@ -1,8 +1,8 @@
 """Explanations as matplotlib figures: `lrp.plot.feature_map(e)`, `lrp.plot.memory(many)`, and so on.
 
 Each function returns a Figure that is tied to no window and shows itself in a notebook; `figure.savefig("why.svg")`
-writes PNG, SVG or PDF. All but `sentence` also draw into axes of yours: `lrp.plot.waterfall(e, ax=ax)`. Colours follow
-the style of matplotlib, light or dark.
+writes PNG, SVG or PDF. All except `sentence` also draw into your own axes: `lrp.plot.waterfall(e, ax=ax)`. Colors
+follow the style of matplotlib, light or dark.
 """
 
 from lrpnumpy.show.counterfactual import counterfactual
@@ -31,7 +31,7 @@ __all__ = [
     "waterfall",
 ]
 
-_SHARED = {"ax": "axes of yours to draw into; None makes a figure", "width": "of the figure in inches"}
+_SHARED = {"ax": "axes to draw into; None creates a figure", "width": "width of the figure in inches"}
 
 for _name in [name for name in __all__ if name != "right_to_left"]:
     _picture = globals()[_name]

@@ -128,7 +128,7 @@ def _title(name: str) -> str:
 
 
 def figure(found: Ranking) -> Picture:
-    """One panel a column, a point and its interval for each method; what lies outside has an arrow and its value."""
+    """One panel per column, a point and its interval per method; points outside have an arrow and their value."""
     from lrpnumpy.show.canvas import new_picture
 
     names, order = [*found.cells], found.order

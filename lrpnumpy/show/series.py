@@ -1,4 +1,4 @@
-"""Pictures of one explanation of numbers: a map of steps and features, signals coloured by relevance."""
+"""Pictures of one explanation of numbers: a map of steps and features, signals colored by relevance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
     Every input of the network is drawn: a series as a map, one step or a static vector as bars beside. With more than
-    400 steps a column is the sum of several, which the picture says. `x` are the values to draw, as `explain` got them,
+    400 steps, each column is the sum of several; a note states it. `x` are the values to draw, as `explain` got them,
     where the explanation does not have them: an array, or a dict by input.
     """
     parts = shown(by_variable(e, "feature_map"), "feature_map", x)
@@ -72,9 +72,9 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
 
 @door
 def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Numeric inputs of `e` as signals on the colour of their relevance: that of each variable, or that of the step.
+    """Numeric inputs of `e` as signals on the color of their relevance: that of each variable, or that of the step.
 
-    Of more than 12 features those of most relevance are drawn, which the picture says. Every input of the network
+    If there are more than 12 features, the most relevant are drawn; a note states it. Every input of the network
     has its part: a static vector, or a single step, as bars beside. `x` is as for `feature_map`.
     """
     parts = shown(e, "series", x)
@@ -146,7 +146,7 @@ def _end_of_series(ax: Axes, part: Shown, T: int, group: int, several: bool) -> 
 
 
 def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: list[Axes]) -> Figure:
-    """The bars of what has one step, the colour scale and the title."""
+    """The bars of what has one step, the color scale and the title."""
     for place, part in zip(bars, vectors, strict=True):
         _bars(place, part, unit_label("relevance", e), beside=image is not None)
         if len(e.inputs) > 1:

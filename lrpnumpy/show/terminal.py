@@ -1,4 +1,4 @@
-"""Explanations as text: a coloured sentence or a map of a series, a table, the ledger; no colours in a file."""
+"""Explanations as text: a colored sentence or a map of a series, a table, the ledger; no colors in a file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
 from lrpnumpy.show.parts import condensed, evidence_line, shown, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
-FAINT = 0.04  # below this share a word is left uncoloured
-LONG = 60  # a longer sequence gets a table of its most relevant steps alone
+FAINT = 0.04  # below this share a word is left uncolored
+LONG = 60  # the table of a longer sequence has only its most relevant steps
 STEPS = 12  # the same of a series, whose map shows all
 
 
 def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["never", "256", "truecolor"]:
-    """How many colours the stream can show: none unless it is a terminal, and none with NO_COLOR set."""
+    """How many colors the stream can show: none unless it is a terminal, and none with NO_COLOR set."""
     if color != "auto":
         return color
     stream = stream or sys.stdout
@@ -37,7 +37,7 @@ def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["nev
 
 
 def paint(text: str, share: float, colors: str) -> str:
-    """A word on the colour of its relevance."""
+    """A word on the color of its relevance."""
     if colors == "never" or abs(share) < FAINT:
         return text
     back = rgb(share)
@@ -63,7 +63,7 @@ def _clean(word: str) -> str:
 
 
 def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) -> str:
-    """Words on their colours, wrapped to the width."""
+    """Words on their colors, wrapped to the width."""
     lines: list[str] = []
     line: list[str] = []
     used = 0
@@ -122,7 +122,7 @@ def _bar(share: float, half: int = 10) -> str:
 
 
 def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
-    """One line a step with its relevance and a bar; of long sequences the most relevant alone."""
+    """One line per step with its relevance and a bar; for long sequences only the most relevant steps."""
     words = [_clean(word) for word in e.shown_steps]
     shown = range(len(e))
     note = ""
@@ -154,7 +154,7 @@ def _cause(e: Explanation, t: int) -> str:
 def series(e: Explanation, colors: str, width: int) -> str:
     """A numeric series as a map: one line per feature, one column per step or per several, its relevance last.
 
-    With colours the blocks are the values, on the colour of their relevance. Without, they are the relevance itself.
+    With colors the blocks are the values, on the color of their relevance. Without, they are the relevance itself.
     """
     part = shown(e, "series")[0]
     names = [_clean(name) for name in part.features]
@@ -176,12 +176,12 @@ def series(e: Explanation, colors: str, width: int) -> str:
     if found.left_out:
         notes.append(f"{found.left_out} features of less relevance are left out")
     plain = f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative"
-    notes.append(plain if colors == "never" else "blocks are values, colours are relevance")
+    notes.append(plain if colors == "never" else "blocks are values, colors are relevance")
     return "\n".join([*lines, f"({'; '.join(notes)})"])
 
 
 def _body(e: Explanation, colors: str, width: int) -> str:
-    """One input: words on their colours, or a series as a map; and a table."""
+    """One input: words on their colors, or a series as a map; and a table."""
     e = e.by_feature()
     shares = word_shares(e) if e.tokens else scaled(e.relevance)
     if e.tokens:
@@ -192,7 +192,7 @@ def _body(e: Explanation, colors: str, width: int) -> str:
 
 
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
-    """An explanation as text: title, sentence or map, table, phrases, ledger. One block a class with target "all"."""
+    """An explanation as text: title, sentence or map, table, phrases, ledger. One block per class with target "all"."""
     if e.target == "all":
         return "\n\n".join(render(one, color, stream, width) for one in e.each_class)
     colors = palette(color, stream)
@@ -210,7 +210,7 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
 def render_comparison(
     comparison: Comparison, color: Color = "auto", stream: TextIO | None = None, width: int | None = None
 ) -> str:
-    """Several methods on one input: the sentence once a method, then a table with one column a method."""
+    """Several methods on one input: the sentence once per method, then a table with one column per method."""
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
     single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]

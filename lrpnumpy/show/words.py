@@ -1,4 +1,4 @@
-"""Pictures of one explanation of words: coloured sentences; and the bar of a ledger."""
+"""Pictures of one explanation of words: colored sentences; and the bar of a ledger."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def right_to_left(words: Sequence[str]) -> bool:
 
 @door
 def sentence(items: Explanation | Comparison | Sequence[Explanation], width: float = 8.0) -> Figure:
-    """Words on the colours of their relevance; several explanations, `items`, under each other, each with its title."""
+    """Words on the colors of their relevance; several explanations, `items`, under each other, each with its title."""
     return drawn(_each(items, max(24, int(width * 72 / (0.5 * WORD)))), width)
 
 
@@ -121,7 +121,7 @@ def _word(
 def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
     """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
-        raise LrpError("ledger must get an explanation of one class by LRP, or by a method with a reference.")
+        raise LrpError("ledger: pass an explanation of one class by LRP, or by a method with a reference.")
     ax = axes_for(ax, width, 1.8)
     ink = line_color(ax)
     ends = {True: 0.0, False: 0.0}

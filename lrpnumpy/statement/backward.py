@@ -26,7 +26,7 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 
 
 class MessageFlow:
-    """Messages through the operations of a step. What messages and values are, arrays or symbols, a subclass says."""
+    """Messages through the operations of a step. A subclass decides whether they are arrays or symbols."""
 
     # What a subclass defines: where messages go, what is not passed on, and the numbers of the operations.
     give: Any

@@ -61,7 +61,7 @@ def _kernel(text: str, name: str) -> Kernel:
 
 def _load(text: str, name: str) -> Kernel:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    file = f"<generated>/{name}-{digest}.py"  # names what is kept on disk
+    file = f"<generated>/{name}-{digest}.py"  # the name of the cached kernel
     names = dict(KERNEL_NAMES)
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), names)
@@ -296,7 +296,8 @@ class CompiledRun(NamedTuple):
         reference: CompiledRun | None,
         R_x: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Backward: relevance of the inputs is added to R_x; returns what arrives at start states and at all states."""
+        """Backward: relevance of the inputs is added to R_x; returns the relevance of the initial states and of all
+        states."""
         program, n, R = self.program, self.batch.n, self.batch.R
         H, dtype, count = program.H, program.dtype, program.count
         kernel, weights = program.backward(self.rule)

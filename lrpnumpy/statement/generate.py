@@ -1,6 +1,6 @@
 """The text of a cell's Numba kernels, from its statement: forward with coefficients, backward, mean slopes of DeepLIFT.
 
-Between matrix products a step is elementwise, and messages are linear in what arrives. `SymbolFlow` gives
+Between matrix products a step is elementwise, and messages are linear in the incoming messages. `SymbolFlow` gives
 the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
 biases keep. The forward kernel writes the coefficients of the rule that it is called with, the backward kernel of this
@@ -8,7 +8,7 @@ rule multiplies messages with them. Coefficients that are 0, 1 or -1 are not sto
 not multiplied with its matrices: under LRP-all an LSTM has three coefficients per unit and one matrix product, because
 nothing goes to its gates.
 
-Nothing of a user's text gets into a kernel: arrays and values are numbered, operations and activations are those of the
+No text of a user enters a kernel: arrays and values are numbered, operations and activations are those of the
 closed tables in `trace.py`.
 """
 
@@ -361,7 +361,7 @@ class Plan:
         complete = [node for node in sums if all(term.op in ("matrix", "bias") for term in node.args)]
         applied = [node for node in self.nodes if node.op == "apply" and node not in (*self.after, self.output)]
         loops = [name for name in CODES if CODES[name] < SELU or name not in SCALARS]  # `rare` ones would spoil others
-        self.alone = [  # activations in a loop of their own, while their sum is in the cache
+        self.alone = [  # activations in a separate loop, while their sum is in the cache
             node for node in applied if node.name in loops and resolve(node.args[0]) in complete
         ]
         order = [*self.x_sums, *(node for node in sums if node not in self.x_sums)]
@@ -474,7 +474,8 @@ class Plan:
         return lines
 
     def mean_slopes(self, coefficients: Coefficients) -> str:
-        """The text of the kernel of DeepLIFT's coefficients, from what was kept of the inputs and of the references."""
+        """The text of the kernel of DeepLIFT's coefficients, from the saved values of the inputs and of the
+        references."""
         count, width = len(self.after), self.width
         out = Text(
             f"def mean_slopes(kept: R1, kept_0: R1, states: R2x{count}, states_0: R2x{count}, first: I1, P: R2, K: W1) "

@@ -12,7 +12,7 @@
 | matrix(name, v, axis) | V v, with V trained |
 | diagonal(name, v) | a v, elementwise, with a trained |
 | bias(name) | b, trained |
-| product(gate, signal) | elementwise; the order says which operand is the gate |
+| product(gate, signal) | elementwise; the first operand is the gate |
 | apply(F, v), sigmoid(v), ... | an activation of ACTIVATIONS; complement is 1 - v, reciprocal 1 / v |
 | maximum(a, b) | elementwise |
 | norm(v, gamma, beta) | LayerNorm over the last axis |
@@ -21,7 +21,7 @@
 | fixed(v) | v; LRP does not propagate through it either, the gradient and DeepLIFT do |
 | stop(v) | v; nothing propagates through it |
 
-A value has named axes: ("H",) unless the cell says otherwise, ("D",) for the input. A product of values with different
+A value has named axes: ("H",) by default, ("D",) for the input. A product of values with different
 axes has all of them. The sizes of the axes follow from the trained arrays.
 """
 
@@ -154,7 +154,7 @@ class Step:
         """The trained matrix `name` times v, a term of a sum; its rows are the axis `axis`."""
         self._check((v,), "s.matrix")
         if v.op not in ("input", "state", "same"):
-            v = self._add("same", (v,))  # a place of its own for the message that comes back through the matrix
+            v = self._add("same", (v,))  # a separate place for the message that is propagated through the matrix
         return self._trained("matrix", (v,), name, (*v.axes[:-1], axis), (axis, v.axes[-1]))
 
     def diagonal(self, name: str, v: Operation, axes: Axes = ("H",)) -> Operation:

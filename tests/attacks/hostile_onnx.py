@@ -74,7 +74,7 @@ def a_value_made_twice(folder):
 
 
 @attack
-def an_initialiser_twice(folder):
+def an_initializer_twice(folder):
     twice = tensor("w", np.ones(3, np.float32)) + tensor("w", np.zeros(3, np.float32))
     return onnx(folder, network(twice))
 

@@ -67,7 +67,7 @@ REASONS = {
     "a_message_that_nobody_may_leave_out": "message of kind 99 that nobody may leave out",
     "a_header_that_goes_on_in_itself": "in two places",
     "chunks_that_share_their_bytes": "two chunks that share bytes",
-    "an_array_with_two_layouts": "says its type, its shape or where its values are twice",
+    "an_array_with_two_layouts": "has its type, its shape or the place of its values twice",
     "ten_thousand_activations": "a network of more than 1,000 layers",
     "inputs_that_could_mean_anything": "a network of more than 1,000 layers",
     "two_graphs": "says 'graph' twice",

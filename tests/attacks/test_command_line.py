@@ -105,7 +105,7 @@ def test_inputs_that_are_no_files(model, capsys, tmp_path):
     os.mkfifo(tmp_path / "fifo.csv")
     for path in (tmp_path, tmp_path / "fifo.csv", "/dev/zero", tmp_path / "missing.npy"):
         given = ("--model", model, "--input", str(path), "--no-isolate")
-        assert "--input must be" in said(capsys, "explain", *given)
+        assert "--input: cannot read" in said(capsys, "explain", *given)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ WRONG = [
     ("explain good --metod lrp-all", "--metod lrp-all (did you mean --method?); see `lrpnumpy explain --help`."),
     ("corpus x.jsonl o.h5 --exprt=a.csv", "(did you mean --export?); see `lrpnumpy corpus --help`."),
     ("corpus x.jsonl o.h5 more", "unrecognized arguments: more; see `lrpnumpy corpus --help`."),
-    ("explain ", "lrpnumpy: the sentence must have at least one word, got an empty one."),
-    ("explain good --model river", "must get a (T, 5) array, got a sentence; give the numbers as --input FILE.csv."),
+    ("explain ", "lrpnumpy: the sentence is empty; pass at least one word."),
+    ("explain good --model river", "it cannot read a sentence; pass the numbers, a (T, 5) array, as --input FILE.csv."),
     ("explain --input x.csv", "the model sentiment takes a sentence, got numbers in x.csv; --model names another"),
-    ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; --input must be"),
+    ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; pass a .npy file"),
     ("explain good --html .", "--html must be a file, got ., which is a folder."),
     ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),
     ("explain good --eps ²", "argument --eps: invalid float value: '²'"),

@@ -47,7 +47,7 @@ CASES = {
         lambda: lrp.predict_all(WORDS, {"a", "film"}), "sequences must be a list of sequences, got set"),
     "a string as a switch": (
         lambda: lrp.explain(NUMBERS, X, "lrp-all", hidden="no"), "hidden must be True or False, got 'no'"),
-    "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall must get explanations, got Model"),
+    "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall: got Model; pass explanations"),
     "an array as a switch of a layer": (
         lambda: lrp.layers.Attention(causal=np.ones(3)),
         "Attention: causal must be true or false, got an array of float64"),

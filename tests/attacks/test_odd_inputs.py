@@ -151,11 +151,11 @@ def test_other_results_of_ones_own():
     for call, message in (
         (lambda: lrp.Comparison(()), "at least one explanation"),
         (lambda: lrp.Comparison("ab"), "explanations must be a tuple of Explanation"),
-        (lambda: lrp.Rule(5, 6), "Rule must get a name and a function"),
+        (lambda: lrp.Rule(5, 6), "pass a name and a function of gate, signal and eps"),
         (lambda: lrp.layers.AvgPool1D(2, count_padding="no"), "count_padding must be true or false, got 'no'"),
         (lambda: ONE.to_json(indent=2**31), "indent must be"),
         (lambda: ONE.to_json(indents=1), "options of json.dumps"),
-        (lambda: ONE.name_of([1]), "name_of must get the number of a class"),
+        (lambda: ONE.name_of([1]), "pass the number of a class"),
         (lambda: lrp.explain(NUMBERS, X).top("a"), "k must be a whole number"),
     ):
         with pytest.raises(lrp.LrpError, match=message):

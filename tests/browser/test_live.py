@@ -48,7 +48,7 @@ def words(page):
     return page.locator("#record .word").all_inner_texts()
 
 
-def colours(page):
+def colors(page):
     return page.locator("#record .word").evaluate_all(
         "(all) => all.map((one) => getComputedStyle(one).backgroundColor)"
     )
@@ -76,19 +76,19 @@ def says(page, selector, text):
     until(page, lambda: text in (page.text_content(selector) or ""), text)
 
 
-def test_words_are_coloured_as_one_types(opened, sentiment):
+def test_words_are_colored_as_one_types(opened, sentiment):
     page = opened(sentiment)
     assert "funny" in words(page)
     page.locator("#record .class", has=page.get_by_text("very positive", exact=True)).click()
     page.fill("#text", "")
     page.type("#text", "A good", delay=20)
     shows(page, ["A", "good"])
-    before, high = colours(page), score(page, "very positive")
+    before, high = colors(page), score(page, "very positive")
     page.type("#text", " film", delay=20)
     shows(page, ["A", "good", "film"])
     page.fill("#text", "A bad film")
     shows(page, ["A", "bad", "film"])
-    assert colours(page)[1] != before[1] and score(page, "very positive") < high
+    assert colors(page)[1] != before[1] and score(page, "very positive") < high
     assert "→" in page.inner_text(".moved")
     picture(page, "live-words")
 
@@ -177,19 +177,19 @@ def test_method_class_and_eps_are_chosen(opened, sentiment):
     page = opened(sentiment)
     page.fill("#text", "A good film that is not funny")
     shows(page, ["A", "good", "film", "that", "is", "not", "funny"])
-    by_lrp = colours(page)
+    by_lrp = colors(page)
     page.locator("#tools [data-key=method] select").select_option("gradient")
     page.wait_for_selector('article[aria-label="by gradient"] .word')
-    assert colours(page) != by_lrp and page.locator("[data-option=eps]").count() == 0
+    assert colors(page) != by_lrp and page.locator("[data-option=eps]").count() == 0
     page.locator("#tools [data-key=method] select").select_option("lrp-abs")
     page.wait_for_selector('article[aria-label="by lrp-abs"] .word')
     one = page.locator("#record .word").nth(1).get_attribute("aria-label")
     page.fill("[data-option=eps]", "5")
     until(page, lambda: page.locator("#record .word").nth(1).get_attribute("aria-label") != one)
-    before = colours(page)
+    before = colors(page)
     page.locator("#tools [data-key=class] select").select_option("0")
     until(page, lambda: page.locator("#record .class").first.get_attribute("aria-pressed") == "true")
-    assert colours(page) != before
+    assert colors(page) != before
     page.locator("#tools [data-key=with] select").select_option("cd")
     page.wait_for_selector('article[aria-label="by cd"] .word')
     picture(page, "live-two-methods")
@@ -233,10 +233,10 @@ def test_hostile_words_stay_text(opened, sentiment):
 
 def test_errors_are_shown_in_the_page_and_go_away(opened, sentiment):
     page = opened(sentiment)
-    good = colours(page)
+    good = colors(page)
     page.fill("#text", "a " * 501)
     until(page, lambda: page.locator("#problem").is_visible())
-    assert "at most 500 words" in page.inner_text("#problem") and colours(page) == good
+    assert "at most 500 words" in page.inner_text("#problem") and colors(page) == good
     page.fill("#text", "A good film")
     shows(page, ["A", "good", "film"])
     assert page.locator("#problem").is_hidden()

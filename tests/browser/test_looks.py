@@ -142,7 +142,9 @@ def test_long_names_are_cut_with_their_whole_text_at_hand_and_numbers_do_not_mee
         rows = {}
         for box in boxes:
             rows.setdefault(round(box["top"] / 24), []).append(box)
-        assert all(one["right"] <= two["left"] + 1 for row in rows.values() for one, two in zip(row, row[1:], strict=False))
+        assert all(
+            one["right"] <= two["left"] + 1 for row in rows.values() for one, two in zip(row, row[1:], strict=False)
+        )
         assert svg.locator("title").count() > 0
 
 
@@ -150,7 +152,9 @@ def test_constants_and_binary_signals(visit, tmp_path):
     values = np.column_stack([np.ones(20), np.zeros(20), np.arange(20) // 7 % 2])
     lrp.write_page(tmp_path / "p.html", [samples.explanation(20, 3, ("one", "zero", "alarm"), values=values)])
     page = visit((tmp_path / "p.html").as_uri())
-    one, zero, alarm = page.locator("svg.series polyline").evaluate_all("all => all.map((e) => e.getAttribute('points'))")
+    one, zero, alarm = page.locator("svg.series polyline").evaluate_all(
+        "all => all.map((e) => e.getAttribute('points'))"
+    )
     heights = [float(line.split()[0].split(",")[1]) for line in (one, zero)]
     assert heights[0] < 10 and 24 < heights[1] - 40 < 34  # at the top of the first row, at the bottom of the second
     assert len(alarm.split()) == 40 and len({point.split(",")[1] for point in alarm.split()}) == 2

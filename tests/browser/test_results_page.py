@@ -68,11 +68,11 @@ def row_texts(page):
 
 
 def reds_and_blues(colors):
-    """Sign of the relevance that each colour stands for."""
+    """Sign of the relevance that each color stands for."""
     return [0 if re.search(r", 0(\.0+)?\)$", c) else 1 if c.startswith("rgba(214") else -1 for c in colors]
 
 
-def test_it_loads_with_the_first_record_coloured(visit, words_page, results):
+def test_it_loads_with_the_first_record_colored(visit, words_page, results):
     page = visit(words_page[0])
     assert count(page) == 300
     e = results[0][0].for_class(results[0][0].predicted)

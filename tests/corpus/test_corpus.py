@@ -137,7 +137,7 @@ def test_the_protocol_of_results(series, tmp_path, rng):
             array = found[1:3].to_xarray()["relevance"]
             assert array.coords["record"].values.tolist() == [2, 3] and array.shape == found[1:3].stacked().shape
     ragged = run(series, [xs[0], xs[1][:2]], tmp_path / "ragged")
-    with pytest.raises(lrp.LrpError, match="one length, got 2 to 4 steps"):
+    with pytest.raises(lrp.LrpError, match="sequences have 2 to 4 steps, not one length"):
         ragged.stacked()
     for what in ("stacked", "summary"):
         with pytest.raises(lrp.LrpError, match="at least one explanation"):
@@ -176,7 +176,7 @@ def test_processes(model, tmp_path, monkeypatch):
     assert contents(tmp_path / "threads") == contents(tmp_path / "workers")
     with pytest.raises(lrp.LrpError, match=r"^pass either threads or workers"):
         run(model, texts, tmp_path / "a", threads=1, workers=1)
-    with pytest.raises(lrp.LrpError, match=r"^workers must get a rule and a tokenizer that can be pickled"):
+    with pytest.raises(lrp.LrpError, match=r"^workers: the rule or tokenizer cannot be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
     monkeypatch.setattr(workers, "_begin", os._exit)
     with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):

@@ -1,4 +1,4 @@
-"""Affine layers inside their neighbours: the same scores and gradients, and LRP of the smaller network."""
+"""Affine layers inside their neighbors: the same scores and gradients, and LRP of the smaller network."""
 
 import networks as nets
 import numpy as np

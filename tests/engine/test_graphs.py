@@ -178,7 +178,7 @@ WRONG = {  # inputs of `three_inputs`, and what is said of them
     ),
     "words": (
         {"basin": "dry"},
-        ", input 'basin': this input has no vocabulary, so it must get one vector of 2 numbers",
+        ", input 'basin': this input has no vocabulary; got a string, pass one vector of 2 numbers",
     ),
     "ids": ({"notes": [1, 9]}, ", input 'notes': token ids must lie from 0 to 5, got 9"),
     "ragged": ({"basin": [[1, 2], [1]]}, ", input 'basin' must be .* got a ragged list"),
@@ -230,7 +230,7 @@ def test_columns_that_are_no_records(rng):
     model, good = nets.three_inputs(rng), nets.three_values(rng)
     columns = {name: [value, value, value] for name, value in good.items()}
     for change, words in (
-        ({"notes": "dry"}, "^input 'notes' must have a list or array of one entry a record, got 'dry'"),
+        ({"notes": "dry"}, "^input 'notes' must have a list or array with one entry per record, got 'dry'"),
         ({"basin": 3.0}, "^input 'basin' must have a list or array"),
         ({"basin": np.zeros((2, 2))}, "as many records of each input, got {'weather': 3, 'notes': 3, 'basin': 2}"),
     ):
@@ -265,7 +265,7 @@ def test_errors_of_graphs(rng):
     lstm, head = nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)
     wrong = {
         r"takes? values made before it, got 'nothing'": [lrp.Node("a", lstm, ("nothing",))],
-        r"name of its own .*got 'a'": [lrp.Node("a", lstm, ("x",)), lrp.Node("a", head, ("a",))],
+        r"unique name .*got 'a'": [lrp.Node("a", lstm, ("x",)), lrp.Node("a", head, ("a",))],
         r"without ':' and '/', got 'a:b'": [lrp.Node("a:b", lstm, ("x",))],
         r"h of layer b \(LSTM\) must have one vector of 4 numbers per sequence, got 4 at every step from the layer a": [
             lrp.Node("a", lstm, ("x",)),

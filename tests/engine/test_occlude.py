@@ -171,7 +171,7 @@ def test_words_are_phrases_of_one_word(question, kind):
 @pytest.mark.parametrize("reference", [0.0, "omit"])
 @pytest.mark.parametrize("two", [False, True])
 @pytest.mark.parametrize("steps", [(4, 2, 4), (1, 4, 0), (4, 4, 1)])
-def test_neighbours_that_end_at_different_steps(rng, two, reference, steps):
+def test_neighbors_that_end_at_different_steps(rng, two, reference, steps):
     layer = nets.two_way(rng, 3, 2, "sum") if two else nets.lstm(rng, 3, 2)
     model = lrp.Model([layer, nets.dense(rng, 2, 2)], readout="every")
     batch, xs = packed(model, [rng.normal(size=(5, 3)) for _ in steps])

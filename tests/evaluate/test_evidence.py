@@ -218,7 +218,7 @@ def test_bad_input(words, rng):
     e = lrp.explain(model, sentences[0])
     with pytest.raises(lrp.LrpError, match="must be of this input"):
         lrp.evidence(model, [*sentences[0], *sentences[0]], e)
-    with pytest.raises(lrp.LrpError, match="must get an explanation"):
+    with pytest.raises(lrp.LrpError, match="pass an explanation"):
         lrp.evidence(model, sentences[0], None)
     assert evidence_of(model, [], []) == []
     with pytest.raises(lrp.LrpError, match="must be of this model"):

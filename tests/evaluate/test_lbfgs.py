@@ -1,4 +1,4 @@
-"""The optimiser: on a convex problem, by its stopping rules, and against torch where it is present."""
+"""The optimizer: on a convex problem, by its stopping rules, and against torch where it is present."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,9 @@ def logarithms(x):
 
 @pytest.mark.parametrize("lr", [0.5, 1.0])
 def test_finds_the_minimum_of_a_convex_function(lr):
-    x, optimiser = np.zeros(6), LBFGS(lr=lr, tolerance_change=1e-14)
+    x, optimizer = np.zeros(6), LBFGS(lr=lr, tolerance_change=1e-14)
     for _ in range(30):
-        x, _ = optimiser.step(quadratic, x)
+        x, _ = optimizer.step(quadratic, x)
     np.testing.assert_allclose(x, MINIMUM, atol=1e-6)  # 1e-7 on the gradient, over the curvature
 
 
@@ -38,15 +38,15 @@ def test_returns_the_value_at_the_old_point():
 
 
 def test_a_step_makes_20_moves_with_20_evaluations():
-    optimiser = LBFGS(lr=1e-3)
-    optimiser.step(quadratic, np.zeros(6))
-    assert (optimiser.moves, optimiser.evaluations) == (20, 20)
+    optimizer = LBFGS(lr=1e-3)
+    optimizer.step(quadratic, np.zeros(6))
+    assert (optimizer.moves, optimizer.evaluations) == (20, 20)
 
 
 def test_max_eval_ends_a_step():
-    optimiser = LBFGS(lr=1e-3, max_eval=7)
-    optimiser.step(quadratic, np.zeros(6))
-    assert (optimiser.moves, optimiser.evaluations) == (6, 7)
+    optimizer = LBFGS(lr=1e-3, max_eval=7)
+    optimizer.step(quadratic, np.zeros(6))
+    assert (optimizer.moves, optimizer.evaluations) == (6, 7)
 
 
 def test_at_rest_the_point_itself_comes_back():
@@ -56,9 +56,9 @@ def test_at_rest_the_point_itself_comes_back():
 
 
 def test_small_changes_end_a_step():
-    optimiser = LBFGS(lr=1e-3, tolerance_change=1e3)
-    optimiser.step(lambda x: (quadratic(x)[0], 1e4 * quadratic(x)[1]), np.zeros(6))
-    assert optimiser.evaluations == 2
+    optimizer = LBFGS(lr=1e-3, tolerance_change=1e3)
+    optimizer.step(lambda x: (quadratic(x)[0], 1e4 * quadratic(x)[1]), np.zeros(6))
+    assert optimizer.evaluations == 2
 
 
 def test_the_direction_is_that_of_the_bfgs_matrix():
@@ -82,11 +82,11 @@ def test_only_the_newest_moves_are_remembered():
         points.append(x)
         return quadratic(x)
 
-    optimiser = LBFGS(lr=0.1, history=2, max_iter=6)
-    optimiser.step(noted, x)
+    optimizer = LBFGS(lr=0.1, history=2, max_iter=6)
+    optimizer.step(noted, x)
     moves = np.diff(points, axis=0)
-    np.testing.assert_allclose(optimiser._S, moves[-2:], rtol=1e-9)
-    np.testing.assert_allclose(optimiser._Y, moves[-2:] @ HESSIAN, rtol=1e-9)
+    np.testing.assert_allclose(optimizer._S, moves[-2:], rtol=1e-9)
+    np.testing.assert_allclose(optimizer._Y, moves[-2:] @ HESSIAN, rtol=1e-9)
 
 
 @pytest.mark.parametrize("function", [quadratic, logarithms])

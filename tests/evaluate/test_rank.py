@@ -141,7 +141,7 @@ def test_randomisation_replaces_layers_from_the_top(model, rng):
     np.testing.assert_allclose(found, expected)
 
 
-def test_a_bidirectional_network_is_randomised_in_both_directions(rng):
+def test_a_bidirectional_network_is_randomized_in_both_directions(rng):
     model = lrp.Model([lrp.Bidirectional(lstm(rng, 3, 2), lstm(rng, 3, 2)), dense(rng, 4, 2)])
     last = randomisation.cascade(model, rng)[-1].layers[0]
     assert (last.forward.U != model.layers[0].forward.U).all() and (last.backward.W != model.layers[0].backward.W).all()

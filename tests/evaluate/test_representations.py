@@ -90,7 +90,7 @@ def test_pca_of_what_does_not_vary_is_refused(rng):
         whitened_pca(rng.normal(size=(3, 5)), 3)
 
 
-def test_separation_counts_neighbours(rng):
+def test_separation_counts_neighbors(rng):
     points = np.concatenate([rng.normal(0, 1, (40, 2)), rng.normal(50, 1, (40, 2))])
     labels = np.repeat([0, 1], 40)
     assert separation(points, labels) == 100

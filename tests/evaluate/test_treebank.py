@@ -39,7 +39,7 @@ def test_words_are_lowercased_unescaped_and_parted_by_blanks_alone(path):
 def test_what_is_no_tree_is_named(tmp_path, line):
     file = tmp_path / "test.txt"
     file.write_text(f"{TREES[0]}\n{line}\n", encoding="utf-8")
-    with pytest.raises(LrpError, match=r"test\.txt, line 2 must be one labelled tree"):
+    with pytest.raises(LrpError, match=r"test\.txt, line 2 must be one labeled tree"):
         read_trees(file)
     with pytest.raises(LrpError, match="there is none"):
         read_trees(tmp_path / "none.txt")

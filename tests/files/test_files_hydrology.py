@@ -76,7 +76,7 @@ def test_the_readout_is_that_of_the_configuration_or_said(run):
     assert not files.load(run(predict_last_n=5), readout="last").every
     with pytest.raises(lrp.WeightFileError, match="readout must be 'last' or 'every' for a run of neuralhydrology"):
         files.load(run(), readout="mean")
-    with pytest.raises(lrp.WeightFileError, match="activations must be left out"):
+    with pytest.raises(lrp.WeightFileError, match="leave activations out"):
         files.load(run(), activations=["relu"])
 
 
@@ -151,8 +151,8 @@ def test_yaml_is_plain_data():
         ("a: !!python/object/apply:os.system ['touch owned']", "a tag"),
         ("!!set {a, b}", "a tag"),
         ("a: &x [1]\nb: *x", "an anchor"),
-        ("a: 1\na: 2", "stands twice"),
-        ("? [1, 2]\n: 3", "no string or number"),
+        ("a: 1\na: 2", "occurs twice"),
+        ("? [1, 2]\n: 3", "not a string or number"),
         ("[" * 100 + "]" * 100, "levels deep"),
         ("a: 1\n---\nb: 2", "one document"),
         ("a: [", "is not YAML"),

@@ -122,7 +122,7 @@ def test_one_error_names_all_layers_that_we_do_not_have(tmp_path):
         ([lstm(time_major=True)], "time_major"),
         ([lstm(activation="glu")], "activation is glu, which is not supported; supported and close to it: "),
         ([lstm(activation="softmax")], "activation is softmax"),
-        ([lstm(activation="leaky_relu")], "activation is leaky_relu with settings of its own"),
+        ([lstm(activation="leaky_relu")], "activation is leaky_relu with settings"),
         ([lstm(recurrent_activation="cos")], "recurrent_activation is cos"),
         ([lstm(activation={"class_name": "Custom"})], "a custom function"),
         ([lstm(), lstm()], "needs a vector for each step"),
@@ -698,12 +698,12 @@ def kinds(model):
     return [type(node.layer).__name__ for node in model.nodes]
 
 
-def test_batch_norms_are_part_of_their_neighbours_and_the_notes_say_so():
+def test_batch_norms_are_part_of_their_neighbors_and_the_notes_say_so():
     model, _ = graph("tf_keras_graphs", "normed.h5")
     assert "Affine" not in kinds(model) and "LayerNorm" in kinds(model)
     assert [one.activation for one in model.layers if isinstance(one, lrp.Dense)] == ["relu", "tanh", "linear"]
     report = str(files.inspect(FIXTURES / "tf_keras_graphs" / "normed.h5"))
-    assert "made part of their neighbours" in report and " into " in report
+    assert "merged into neighboring layers" in report and " into " in report
 
 
 def test_inputs_that_the_network_scales_stay_apart():
@@ -765,7 +765,7 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
     "layers, reason",
     [
         ([layer("BatchNormalization", axis=1, epsilon=0.001), lstm()], "axis of the features"),
-        ([lstm(return_sequences=True), layer("Flatten")], "a number of steps that the file says"),
+        ([lstm(return_sequences=True), layer("Flatten")], "needs a fixed number of steps"),
         ([lstm(), layer("RepeatVector", n=0)], "n must be a whole number from 1"),
         ([lstm(return_sequences=True), layer("RepeatVector", n=2)], "one vector for each sequence"),
         (
@@ -1005,7 +1005,7 @@ def test_log_softmax_is_taken_off_at_the_end_and_refused_inside(tmp_path):
     assert model.output == "softmax"
     logs = h - np.log(np.exp(h).sum())
     files.load(path, check=(x, logs))
-    with pytest.raises(lrp.WeightFileError, match="must give the scores"):
+    with pytest.raises(lrp.WeightFileError, match="expects the scores"):
         files.load(path, check=(x, logs + 0.1))
     for after in (SCALED, layer("ReLU"), layer("Sum", axis=-1)):
         with pytest.raises(lrp.WeightFileError, match="only at the end of a network"):

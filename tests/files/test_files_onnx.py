@@ -773,7 +773,7 @@ REFUSED_VECTORS = {
     "must take one step of every sequence": tensor("n", np.array([[0, 1]])) + node("GatherND", ["i", "n"], ["h"]),
     "must take a single step, the same": tensor("n", np.array([[0]]))
     + node("GatherElements", ["i", "n"], ["h"], axis=1),
-    "repeats something that is no single": const("n", 1, 2) + node("Tile", ["i", "n"], ["h"]),
+    "repeats something that is not a single": const("n", 1, 2) + node("Tile", ["i", "n"], ["h"]),
     "so often that it is not supported": node("ReduceSum", ["i"], ["r"], axes=[1]) + const("n", 1, 10**7)
     + node("Tile", ["r", "n"], ["h"]),
     "axes mean different things": node("Concat", ["i", "Y_h"], ["h"], axis=0),
@@ -858,8 +858,8 @@ def test_an_input_that_is_a_single_number_is_named(tmp_path):
 
 
 def test_hints_of_other_files_are_refused(tmp_path):
-    refused(tmp_path, network(), "config must be left out", config={})
-    refused(tmp_path, network(), "readout must be left out", readout="mean")
+    refused(tmp_path, network(), "leave config out", config={})
+    refused(tmp_path, network(), "leave readout out", readout="mean")
 
 
 def test_a_network_without_recurrent_layers_is_refused(tmp_path):

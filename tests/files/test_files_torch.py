@@ -150,7 +150,7 @@ def test_orders_that_neither_file_nor_shapes_decide_must_be_said():
     assert len(from_torch(state, readout="last", layers=["lstm", "c"]).layers) == 2  # the others are not used
     with pytest.raises(lrp.WeightFileError, match=r"layers must name modules of the file, 'lstm'.*, got 'd'"):
         from_torch(state, readout="last", layers=["lstm", "d"])
-    with pytest.raises(lrp.WeightFileError, match="do not fit in the order that layers says"):
+    with pytest.raises(lrp.WeightFileError, match="do not fit in the order given by layers"):
         from_torch(state, readout="last", layers=["lstm", "c", "a"], activations=["relu"])
 
 
@@ -232,7 +232,7 @@ def test_check_compares_the_scores():
     odds = np.exp(scores) / np.exp(scores).sum()
     from_torch(state, readout="mean", output="softmax", check=(x, odds))
     for wrong in ({"readout": "last", "check": (x, scores)}, {"readout": "mean", "check": (x, odds)}):
-        with pytest.raises(lrp.WeightFileError, match="must give the scores"):
+        with pytest.raises(lrp.WeightFileError, match="expects the scores"):
             from_torch(state, **wrong)
     with pytest.raises(lrp.LrpError, match=r"check must be a pair \(x, y\)"):
         from_torch(state, readout="last", check=x)
@@ -343,7 +343,7 @@ def test_two_lstms_one_after_the_other():
 def test_activations_must_be_said():
     state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
     for activations in (None, [], ["relu", "relu", "relu"]):
-        with pytest.raises(lrp.WeightFileError, match=r"activations stand after a; say activations=\['relu'\]"):
+        with pytest.raises(lrp.WeightFileError, match=r"activations after a; pass activations=\['relu'\]"):
             from_torch(state, readout="last", activations=activations)
     assert from_torch(state, readout="last", activations=["relu", "tanh"]).layers[-1].activation == "tanh"
     with pytest.raises(lrp.LrpError, match="unknown activation 'swish'"):

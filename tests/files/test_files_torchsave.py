@@ -52,7 +52,7 @@ def test_the_scores_can_be_checked_on_opening(name):
         warnings.simplefilter("error")  # what has been compared is no assumption any more
         files.load(FIXTURES / name, check=(x, row["scores"]), **row["load"])
         files.load(FIXTURES / name, check=(x[None], np.array(row["scores"])[None]), **row["load"])
-    with pytest.raises(lrp.WeightFileError, match=r"must give the scores \[.*\] for x .*, it gives \[.*try another"):
+    with pytest.raises(lrp.WeightFileError, match=r"expects the scores \[.*\] for x, the model gives \[.*try another"):
         files.load(FIXTURES / name, check=(x, np.array(row["scores"]) * 1.01), **row["load"])
 
 
@@ -82,13 +82,13 @@ def test_two_directions_ask_for_the_readout():
 
 def test_several_linear_modules_ask_for_activations_in_words_that_work():
     with pytest.raises(
-        lrp.WeightFileError, match=r"after model.fc1; say activations=\['relu'\], one for each, 'linear' where"
+        lrp.WeightFileError, match=r"after model.fc1; pass activations=\['relu'\], one for each, 'linear' where"
     ):
         files.load(FIXTURES / "lightning.ckpt", readout="last-row")
     by_hand = opened("lightning.ckpt", activations=None, layers=["lstm", "fc1", "relu", "fc2"])
     by_config = opened("lightning.ckpt", activations=None, config={"activations": ["relu"]})
     assert by_hand.digest == by_config.digest == opened("lightning.ckpt").digest
-    with pytest.raises(lrp.WeightFileError, match=r"does not say which activations stand after model\.fc1"):
+    with pytest.raises(lrp.WeightFileError, match=r"does not store the activations after model\.fc1"):
         files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])  # says the order only
     with pytest.raises(lrp.LrpError, match="activations must be a list of names, got the string 'relu'"):
         files.load(FIXTURES / "lightning.ckpt", activations="relu")

@@ -1,4 +1,4 @@
-"""Damage to content of any kind: what it is made of is recognised, and hurt where it hurts."""
+"""Damage to content of any kind: what it is made of is recognized, and hurt where it hurts."""
 
 import gzip
 import zlib

@@ -84,29 +84,28 @@ def merged(several):
 
 
 FOUND = """\
-`make fuzz` makes damaged files and texts out of whole ones ({files} of them: HDF5 in every layout and with every
+`make fuzz` damages valid files and texts ({files} of them: HDF5 in every layout and with every
 filter, by the oldest and the newest rules of the format; Keras 1 to 3; both formats of `torch.save`; safetensors,
 `.npz`, ONNX with its weights inside and beside; folders of other programs; sources of a corpus; explanations,
-rankings, and what an interrupted run leaves) and opens each: a result or an `LrpError` must come of it. The damage
-knows what it hurts: values of JSON, lists and sizes of zip archives, instructions of pickles, fields of ONNX,
-messages, trees and heaps of HDF5 with their checksums made right again; a fifth of it is blind. Seeds are fresh and
+rankings, and the remains of an interrupted run) and opens each: it must give a result or an `LrpError`. Most damage is
+targeted: values of JSON, lists and sizes of zip archives, instructions of pickles, fields of ONNX,
+messages, trees and heaps of HDF5 with corrected checksums; a fifth of it is blind. Seeds are fresh and
 printed, and `--seed` and `--case` repeat a case. Processes are watched: a crash, 300 seconds of silence, 2.5 seconds
 of the processor or 350 MB of memory is a failure.
 
-What it found in this version before it found nothing more: texts of rankings and their states ended in exceptions of
-Python in half of all cases; parts of an interrupted run whose arrays had become dates ended in one of the HDF5
-library, and a changed note in them was believed; a `.npy` file with a broken header, given to the command line,
-showed a traceback, as did JSON of 100,000 brackets; an explanation file whose ledger had no steps could be read and
-not be shown. The million below still found two things: NumPy's reader of `.npy` headers, which took seconds for a
-damaged one of 4 kB and 20 for 9 kB (headers are parsed by lrpnumpy since), and JSON of 200 MB whose brackets were
-counted only after it stood in memory twice. These four cases are the failures of the table, and pass now. Each of all
-these is mended and is a test in `tests/attacks/`, but for the last."""
+It found these faults in this version: half of the damaged rankings and ranking states raised Python exceptions; parts
+of an interrupted run whose arrays had become dates raised an exception of the HDF5 library, and a changed note in them
+was accepted; a `.npy` file with a broken header showed a traceback on the command line, and so did JSON with 100,000
+brackets; an explanation file whose ledger had no steps could be read but not shown. The million cases below still found
+two faults: NumPy took seconds to read a damaged `.npy` header of 4 kB and 20 s for 9 kB (lrpnumpy now parses headers
+itself), and the brackets of JSON of 200 MB were counted only after it was in memory twice. These are the four failures
+in the table, and they pass now. All of these faults are fixed, and all but the last have a test in `tests/attacks/`."""
 
 FAULTED = """\
-`python -m tests.faults` kills work at a random line or moment, takes its disk, its home and its memory away, and
-compares what it leaves with an undisturbed run, bit for bit: nothing was lost and nothing wrong. What it found: a
-page was replaced in place, so that a full disk left half of it, and the state of a ranking was written anew at each
-start, so that a kill in that moment lost it; and with `ulimit -v` no file could be read in a process of its own."""
+`python -m tests.faults` kills work at a random line or moment, removes its disk, home and memory, and compares the
+result with an undisturbed run, bit for bit: nothing was lost and nothing was wrong. Earlier runs found three faults: a
+page was replaced in place, so a full disk left half of it; the state of a ranking was rewritten at each start, so a
+kill at that moment lost it; and with `ulimit -v` no file could be read in a separate process."""
 
 
 def section(figures):
@@ -137,11 +136,12 @@ def faults_section(seen):
     for limit in dict.fromkeys(key.split(", ")[1] for key in memory):
         cells = (memory[f"{name}, {limit}"].partition(":")[0] for name in ("explain", "corpus"))
         lines.append(f"| {limit} | {' | '.join(cells)} |")
-    same = "the same bits" if seen["home"]["difference"] == 0 else f"the same to {seen['home']['difference']:.0e}"
+    difference = seen["home"]["difference"]
+    same = "identical bits" if difference == 0 else f"results that differ by {difference:.0e}"
     lines += [
         "",
-        f"With a home and an install that cannot be written to, a sentence and a corpus are explained: {same}. Exit 2 "
-        "is an error of ours; exit 1 is Python or NumPy, which do not start in so little memory.",
+        f"With a read-only home and installation, a sentence and a corpus are explained with {same}. Exit 2 is an "
+        "`LrpError`; exit 1 is Python or NumPy, which cannot start with so little memory.",
     ]
     return "\n".join(lines)
 

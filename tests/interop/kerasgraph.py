@@ -42,7 +42,7 @@ def plain(L, M):
 
 
 def normed(L, M):
-    """BatchNormalization before and after every kind of neighbour, and LayerNormalization."""
+    """BatchNormalization before and after every kind of neighbor, and LayerNormalization."""
     x = L.Input((None, D), name="x")
     y = L.LSTM(4, return_sequences=True)(x)
     y = L.BatchNormalization()(L.Dropout(0.2)(y))

@@ -39,7 +39,7 @@ HEAD = """# What opens
 
 Layers whose scores are the framework's to 1e-5, in files and live modules that the framework itself made; the version
 that made them, and the version of lrpnumpy since which they open. The tables are made by
-`python -m pytest tests/interop --opens`; do not edit them. [files.md](files.md) says more about each kind of file.
+`python -m pytest tests/interop --opens`; do not edit them. [Weight files](files.md) describes each kind of file.
 """
 COLUMNS = "| layer | written by | as | since |\n| --- | --- | --- | --- |\n"
 UNSEEN = "Read, and not yet written by the framework in a test: "

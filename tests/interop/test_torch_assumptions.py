@@ -132,7 +132,7 @@ def advised(state, **hints):
         try:
             return lrp.from_torch(state, **hints)
         except lrp.LrpError as error:
-            if "must give the scores" in str(error):
+            if "expects the scores" in str(error):
                 raise
             found = re.findall(r"\b(layers|activations)=(\['[^\[\]]*'\])", str(error))
             found += re.findall(r"\b(readout)=('[a-z-]+')", str(error))
@@ -165,7 +165,7 @@ def test_a_state_dict_warns_of_what_was_assumed_until_the_scores_are_checked(nam
     y = scores(module, x)
     ours = lrp.predict(model, x)
     assert ours.shape != y.shape or np.abs(ours - y).max() > 1e-3  # the case is a case
-    with pytest.raises(lrp.LrpError, match="must give the scores"):
+    with pytest.raises(lrp.LrpError, match="expects the scores"):
         advised(module.state_dict(), check=(x, y), **hints)
     assert warned(advised, module.state_dict(), check=(x, ours), **hints)[1] == ""
 

@@ -241,7 +241,7 @@ def test_the_series_that_gives_the_steps_gets_no_relevance(rng):
         (lambda: S(-1, -2), "stop must lie behind start"),
         (lambda: S(stop=0), "stop must lie behind start"),
         (lambda: S(-3, 5), "start must not count from the end where stop counts from the beginning"),
-        (lambda: S(1, index=2), "index must stand alone"),
+        (lambda: S(1, index=2), "index excludes start, stop and step"),
         (lambda: S(axis="time"), "axis must be one of"),
         (lambda: lrp.layers.Repeat(0), "steps must be a whole number of at least 1, got 0"),
         (lambda: lrp.layers.Flatten("4"), "steps must be a whole number of at least 1, got '4'"),

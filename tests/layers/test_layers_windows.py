@@ -514,11 +514,11 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
         ),
         (
             lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), Conv1D(K)]),
-            r"K of layer 1 \(Conv1D\) must go over the steps of a series, got one vector a sequence from the layer 0",
+            r"K of layer 1 \(Conv1D\) needs a series, but the layer 0 .*gives one vector per sequence",
         ),
         (
             lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), MaxPool1D(2)]),
-            r"size of layer 1 \(MaxPool1D\) must go over the steps of a series",
+            r"size of layer 1 \(MaxPool1D\) needs a series",
         ),
     ],
 )  # fmt: skip

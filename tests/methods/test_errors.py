@@ -281,7 +281,7 @@ CASES = {
         r"reference of 'x', a vector or a sequence, must have shape \(any, 3\), got \(1, 2\)",
     ),
     "no threads": (lambda: lrp.predict_all(NUMBERS, [X], threads=0), r"threads must be a positive number"),
-    "JSON that is none": (lambda: lrp.Explanation.from_json("{"), r"from_json must get the text that to_json wrote"),
+    "JSON that is none": (lambda: lrp.Explanation.from_json("{"), r"from_json: the text is not valid JSON"),
     "one class of one class": (lambda: lrp.explain(NUMBERS, X).for_class(0), r"made with target='all'"),
     # inputs: what an Input can be
     "an infinite mask": (lambda: lrp.Input(3, mask_value=np.inf), "mask_value must be a finite number"),
@@ -351,9 +351,9 @@ CASES = {
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
         "methods must be a list or a dict of names and rules",
     ),
-    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "JSON without its format line"),
+    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "the JSON has no format line of a ranking"),
     # pictures
-    "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger must get an explanation of one"),
+    "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger: pass an explanation of one"),
 }
 
 

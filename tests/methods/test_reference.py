@@ -308,7 +308,7 @@ def test_cite_prints_the_papers_that_were_used(capsys):
         assert found.count(key) == 1
     lrp.cite(*METHODS, lrp.explain_all(model, [x, x], "deeplift"))
     assert capsys.readouterr().out.count("@") == len({method.paper for method in METHODS.values()})
-    with pytest.raises(lrp.LrpError, match="explanations or names of methods, got 'nonsense'"):
+    with pytest.raises(lrp.LrpError, match="got 'nonsense'; pass explanations or names of methods"):
         lrp.cite("nonsense")
 
 

@@ -62,7 +62,7 @@ def test_dates(x):
     assert found.average().label(0) == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
     with pytest.raises(lrp.LrpError, match=r"from 2005-03-10 to 2005-04-09, got '2005-03-09'"):
         found.at("2005-03-09")
-    with pytest.raises(lrp.LrpError, match="must get a date"):
+    with pytest.raises(lrp.LrpError, match="is not a date"):
         found.at("Easter")
     with pytest.raises(lrp.LrpError, match=r"from 9 to 37, every 7 steps, got 10"):
         lrp.explain_windows(model, x, length=10, stride=7).at(10)
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_said(x):
     with pytest.raises(lrp.LrpError, match="stride must"):
         lrp.explain_windows(network(), x, length=4, stride=0)
     mixed = lrp.explain_windows(network(outputs=2), x, length=20, stride=10, target=[0, 1, 0])
-    with pytest.raises(lrp.LrpError, match="one class, got several"):
+    with pytest.raises(lrp.LrpError, match="explain several classes"):
         mixed.average()
     with pytest.raises(lrp.LrpError, match="unknown option 'epsilon' for lrp-all; did you mean eps"):
         lrp.explain_windows(network(), x, length=4, method="lrp-all", epsilon=1)
@@ -215,7 +215,7 @@ def test_where_every_step_is_not_to_be_had(x):
         lrp.explain(network("every"), x, step="last")
     with pytest.raises(lrp.LrpError, match="spans must be None"):
         lrp.explain(network("every"), x, step="all", spans=[(0, 1)])
-    with pytest.raises(lrp.LrpError, match="sequences of one length, got 3 to 4"):
+    with pytest.raises(lrp.LrpError, match="sequences have 3 to 4 steps, not one length"):
         lrp.explain_all(network(), [x[:3], x[:4]]).stacked()
 
 

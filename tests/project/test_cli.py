@@ -115,7 +115,7 @@ def test_several_inputs_from_a_file(tmp_path, capsys):
     assert outputs[0] == outputs[1] and ",notes,1,dry," in outputs[0] and ",basin,0," in outputs[0]
     (tmp_path / "x.npz").write_bytes(b"PK\3\4 broken")
     assert main(["explain", "--input", str(tmp_path / "x.npz")]) == 2
-    assert "or of several inputs a .npz or .json file" in capsys.readouterr().err
+    assert "or for several inputs a .npz or .json file" in capsys.readouterr().err
 
 
 def test_methods(capsys):
@@ -127,7 +127,7 @@ def test_methods(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explain"], "either a sentence or --input FILE, got neither"),
+        (["explain"], "neither a sentence nor --input FILE was given"),
         (["explain", "good", "--target", "great"], "target must be one of 'very negative'"),
         (["explain", "good", "--model", "nonsense"], "sentiment"),
         (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
@@ -135,7 +135,7 @@ def test_methods(capsys):
             ["explain", "good", "--html", "no/such/folder.html"],
             "no/such/folder.html must be a file that can be written",
         ),
-        (["explain", "--input", "no.csv"], "--input must be a .npy file or a .csv file of numbers"),
+        (["explain", "--input", "no.csv"], "no such file; pass a .npy file or a .csv file of numbers"),
         (["inspect", "no/such.h5"], "no/such.h5"),
     ],
 )

@@ -1,7 +1,8 @@
 """The code of README and docs runs: the blocks of a page one after another, in a folder with what a checkout has.
 
-A block that needs a framework says so behind its language: ```python torch. It runs where that is installed (`make
-interop`). Shell blocks run `lrpnumpy` in this process. Tutorials are slower: `make docs` runs them.
+A block that needs a framework names it after its language: ```python torch. It runs where that is installed (`make
+interop`). Shell blocks run `lrpnumpy` in this process. `make docs` runs tutorials and pages of concepts, which are
+slower.
 """
 
 import json
@@ -27,10 +28,15 @@ RUNS = ("python", "sh", "{code-cell}")
 # What else may be fenced: formulas, layouts and what a program prints, and what Sphinx reads.
 STANDS = ("text", "{toctree}", "{eval-rst}", "{image}", "{include}", "{literalinclude}", "{nb-exec-table}")
 PAGES = [ROOT / "README.md", *(p for p in sorted(ROOT.glob("docs/**/*.md")) if "_build" not in p.parts)]
+NOTEBOOKS = [  # `make docs` runs them
+    page
+    for page in PAGES
+    if page.parent.name in ("tutorials", "concepts") and page.read_text("utf-8").startswith("---\nfile_format: mystnb")
+]
 WITH_CODE = [
     page
     for page in PAGES
-    if page.parent.name != "tutorials" and any(kind in RUNS for kind, *_ in FENCE.findall(page.read_text("utf-8")))
+    if page not in NOTEBOOKS and any(kind in RUNS for kind, *_ in FENCE.findall(page.read_text("utf-8")))
 ]
 # The files of a reader: what pages call by these names.
 FILES = {

@@ -300,7 +300,7 @@ def test_results_must_belong_together(model, texts, tmp_path):
             found, lrp.explain_all(text_model(rng=np.random.default_rng(8)), texts, "cd"),
         ),
         "at least one result": (),
-        "at least one result with at least one explanation": ([],),
+        "at least one result with an explanation": ([],),
     }  # fmt: skip
     for says, results in cases.items():
         with pytest.raises(lrp.LrpError, match=re.escape(says)):

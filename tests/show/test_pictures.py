@@ -310,7 +310,7 @@ def test_labels_of_cohorts_are_checked(picture):
         picture(many(), by=range(60))
     with pytest.raises(lrp.LrpError, match="by must be one of 'class', 'year'"):
         picture(many(), by="week")
-    with pytest.raises(lrp.LrpError, match="whose steps have dates"):
+    with pytest.raises(lrp.LrpError, match="needs dates"):
         picture([ONE["no values"]()], by="month")
 
 

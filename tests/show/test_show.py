@@ -102,21 +102,21 @@ def test_terminal(case, colors):
         assert all(len(line) <= 60 for line in bare.split("\n\n")[1].splitlines())
 
 
-def test_colours_follow_the_sign_and_size():
+def test_colors_follow_the_sign_and_size():
     assert color.rgb(0) == (255, 255, 255) and color.rgb(1) == color.RED and color.rgb(-1) == color.BLUE
     assert list(color.scaled(np.array([2.0, -4.0, 0.0]))) == [0.5, -1.0, 0.0]
     assert list(color.scaled(np.zeros(2))) == [0, 0]
     assert color.ink((255, 255, 255)) == (0, 0, 0) and color.ink((0, 0, 60)) == (255, 255, 255)
 
 
-def test_a_few_large_cells_do_not_take_all_the_colour():
+def test_a_few_large_cells_do_not_take_all_the_color():
     cells = np.linspace(0, 1, 1000)
     assert color.limit(cells) == (1, 1) and color.limit(np.zeros(3)) == (1, 0)
     assert color.limit(cells, np.array([[9.0], [np.nan]])) == pytest.approx((0.99, 9), rel=0.01)
     assert color.limit(cells, np.array([-50.0])) == (5, 50)
 
 
-def test_the_terminal_decides_on_colour(monkeypatch):
+def test_the_terminal_decides_on_color(monkeypatch):
     class Screen(io.StringIO):
         def isatty(self):
             return True

@@ -50,7 +50,7 @@ def test_every_input_is_in_html_latex_and_terminal():
     assert latex.table([e, e]).count("upstream") == 2 and len(plot.sentence(e).texts) == 3 + 60 + 3 + 20
 
 
-def test_latex_has_one_rule_for_each_run_of_a_colour():
+def test_latex_has_one_rule_for_each_run_of_a_color():
     e = explanation(240, 1, feature_relevance=np.repeat([[1.0], [0.0], [-1.0]], 80, axis=0))
     (strip,) = re.findall(r"& (.*rule.*) &", latex.document(e))
     widths = re.findall(r"rule\{(\d+)pt\}", strip)
@@ -75,5 +75,5 @@ def test_words_beside_numbers_are_one_row():
     np.testing.assert_array_equal(found[1].relevance[:, 0], e.inputs["notes"].relevance)
     figure = plot.bars([e, e])
     assert {label.get_text() for label in figure.axes[0].get_yticklabels()} == {*names}
-    with pytest.raises(lrp.LrpError, match="bars must get several explanations"):
+    with pytest.raises(lrp.LrpError, match="bars: got one explanation; pass several"):
         plot.bars(e)

@@ -57,7 +57,7 @@ def luminance(color):
 
 
 def contrast(a, b):
-    """Contrast of two colours by WCAG 2, from 1 to 21."""
+    """Contrast of two colors by WCAG 2, from 1 to 21."""
     low, high = sorted([luminance(a), luminance(b)])
     return (high + 0.05) / (low + 0.05)
 

@@ -1,7 +1,7 @@
 """Semantic composition: what a modifier does to a word, as relevance averaged over many made-up phrases.
 
 The model itself decides what is composed: the words of a class are those it is surest of, modifiers are words
-that it calls neutral when they stand alone, and a phrase counts when it is predicted as the composition would
+that it calls neutral by themselves, and a phrase counts when it is predicted as the composition would
 have it (Arras et al. 2019, "Semantic composition: generation of representative samples").
 """
 
@@ -81,7 +81,7 @@ def compose(
 
     A modifier is retained if at least the share `least` of its phrases is predicted as `target`. A phrase
     counts if it is predicted so, its modifier is retained, and, with `rest`, what follows the modifier is
-    predicted as the class `rest` when it stands alone. The relevance is that for the target; `method` and
+    predicted as the class `rest` by itself. The relevance is that for the target; `method` and
     `options` are those of `explain_all`.
 
         compose(model, [["not", "never"], ["good", "nice"]], target=1)

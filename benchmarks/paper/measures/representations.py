@@ -1,6 +1,6 @@
 """Sentence representations: vectors of a sequence weighted by relevance, and their principal components.
 
-A relevance that says what matters for a class also says how to add up word vectors, so that sentences of one
+A relevance that shows what matters for a class also shows how to add up word vectors, so that sentences of one
 meaning come to lie together (Arras et al. 2019, "Sentence-Level Representations").
 """
 
@@ -28,7 +28,7 @@ def average(model: Model, sequences: Sequence[Any]) -> np.ndarray:
 def weighted(model: Model, sequences: Sequence[Any], explanations: Sequence[Explanation]) -> np.ndarray:
     """(N, D): sum_t R_t * x_t of each of the `sequences` of a `model`, by the relevance in `explanations`.
 
-    Element by element where the explanations have a relevance for each variable, else one factor a word.
+    Element by element where the explanations have a relevance for each variable, else one factor per word.
     """
     _same(sequences, explanations)
     parts = []
@@ -76,7 +76,7 @@ class Projection(NamedTuple):
 
 
 def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
-    """Project the rows of `X` on their principal `components`, so many, and scale these to unit variance.
+    """Project the rows of `X` on their principal components (the first `components`), and scale these to unit variance.
 
     Signs are fixed: the largest entry of each component's direction is positive.
     """
@@ -94,22 +94,22 @@ def whitened_pca(X: np.ndarray, components: int = 2) -> Projection:
     return Projection(points, s**2 / np.sum(s**2))
 
 
-def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbours: int = 10) -> float:
-    """Share of the nearest `neighbours` of a point that have its label, in %: structure, as a number.
+def separation(points: np.ndarray, labels: Sequence[int] | np.ndarray, neighbors: int = 10) -> float:
+    """Share of the nearest `neighbors` of a point that have its label, in %: structure, as a number.
 
     points, labels: (N, K) and (N,).
     """
     points, labels = numbers(np.asarray(points), "separation: points", np.dtype(float)), np.asarray(labels)
-    neighbours = whole(neighbours, "separation: neighbours", 1)
-    if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbours < len(points):
+    neighbors = whole(neighbors, "separation: neighbors", 1)
+    if points.ndim != 2 or labels.shape != (len(points),) or not 0 < neighbors < len(points):
         raise LrpError(
-            f"separation: points must be (N, D) with N labels and 0 < neighbours < N, got shapes {points.shape} and "
-            f"{labels.shape} with {neighbours} neighbours."
+            f"separation: points must be (N, D) with N labels and 0 < neighbors < N, got shapes {points.shape} and "
+            f"{labels.shape} with {neighbors} neighbors."
         )
     squares = np.sum(points**2, axis=1)
     distance = squares[:, None] - 2 * points @ points.T + squares
     np.fill_diagonal(distance, np.inf)
-    nearest = np.argpartition(distance, neighbours, axis=1)[:, :neighbours]
+    nearest = np.argpartition(distance, neighbors, axis=1)[:, :neighbors]
     return 100 * float(np.mean(labels[nearest] == labels[:, None]))
 
 

@@ -63,7 +63,7 @@ def splits(task: str, seed: int = 0) -> dict[str, Data]:
 
 
 def statistics(data: Data, relevance: np.ndarray | Sequence[np.ndarray], prediction: np.ndarray) -> dict[str, float]:
-    """How well a relevance finds the two numbers; it has one value a step, as one array or one a sequence.
+    """How well a relevance finds the two numbers; it has one value per step, as one array or one array per sequence.
 
     "rho_a" and "rho_b": correlation of R_a with n_a and of R_b with n_b; "share": mean of
     (|R_a| + |R_b|) / sum |R_t|; "mse": mean of (R_a + R_b - prediction)^2.

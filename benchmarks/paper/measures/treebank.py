@@ -1,7 +1,7 @@
 """Read the trees of a sentiment treebank, and count accuracies as its papers do.
 
-The files are Stanford's (trainDevTestTrees_PTB.zip, Socher et al. 2013): one bracketed tree a line, each node
-labelled 0 (very negative) to 4 (very positive). They are read from where their owner keeps them.
+The files are Stanford's (trainDevTestTrees_PTB.zip, Socher et al. 2013): one bracketed tree per line, each node
+labeled 0 (very negative) to 4 (very positive). They are read from where their owner keeps them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Sentences(NamedTuple):
 
 
 def read_trees(path: Path) -> list[list[Phrase]]:
-    """Each tree of the file at `path` as its labelled phrases, innermost first: the whole sentence is the last one.
+    """Each tree of the file at `path` as its labeled phrases, innermost first: the whole sentence is the last one.
 
     Words are lowercased, and the escapes `\\/` and `\\*` undone.
     """
@@ -65,7 +65,7 @@ def read_tree(line: str, where: str = "tree") -> list[Phrase]:
             label_opened, start = opened.pop()
             phrases.append((tuple(words[start:]), label_opened))
     if opened or not phrases or len(phrases[-1][0]) != len(words) or line.count("(") != line.count(")"):
-        raise LrpError(f"{where} must be one labelled tree such as (3 (2 not) (3 bad)), got {line[:60]!r}.")
+        raise LrpError(f"{where} must be one labeled tree such as (3 (2 not) (3 bad)), got {line[:60]!r}.")
     return phrases
 
 
@@ -83,7 +83,7 @@ def accuracies(scores: np.ndarray, labels: Sequence[int] | np.ndarray) -> tuple[
     scores, labels = np.asarray(scores), np.asarray(labels)
     check_shape(scores, "scores", (None, 2 * NEUTRAL + 1))
     check_shape(labels, "labels", scores.shape[:1])
-    P = np.exp(scores - scores.max(axis=1, keepdims=True))  # unnormalised: only compared within a row
+    P = np.exp(scores - scores.max(axis=1, keepdims=True))  # unnormalized: only compared within a row
     positive = P[:, NEUTRAL + 1 :].sum(axis=1) > P[:, :NEUTRAL].sum(axis=1)
     polar = labels != NEUTRAL
     return (

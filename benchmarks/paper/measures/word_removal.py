@@ -90,13 +90,13 @@ def word_removal(
     runs: int = 10,
     seed: int = 0,
 ) -> Removal:
-    """Remove the words that each relevance names, and see what the model says then.
+    """Remove the words that each relevance names, and predict again.
 
     model: a Model, or any function from sequences to scores (N, C).
-    sequences: as `predict_all` takes them; a function gets what is passed in, less the words.
+    sequences: as `predict_all` takes them; a function receives the input without the words.
     labels: the true classes, which the relevance should be computed for. Where there is one score, class 1 is a
         score above 0 and class 0 any other; the relevance is then that of the score, whatever the class.
-    relevances: name -> one relevance a sequence: (T,) arrays, or what `explain_all` returns. It is that of
+    relevances: name -> one relevance per sequence: (T,) arrays, or what `explain_all` returns. It is that of
         the whole sequences, however many words are removed; words of equal relevance go from left to right.
     reference: the name of the relevance that makes 100 % (the paper's is occlusion-p).
     counts: how many words are removed.
@@ -166,7 +166,7 @@ def _prepared(model: Model | Predict, sequences: Sequence[Any], how: str) -> tup
 
 
 def _checked(name: str, values: Sequence[Any], places: list[_Place]) -> list[np.ndarray]:
-    """One relevance array a sequence, less padding."""
+    """One relevance array per sequence, without padding."""
     found = [np.asarray(getattr(value, "relevance", value)) for value in values]
     if len(found) != len(places):
         raise LrpError(f"relevance {name!r} must be one array for each of {len(places)} sequences, got {len(found)}.")

@@ -1,7 +1,7 @@
 """Sums, products and powers of values of a graph, and the layers that exporters write out as such.
 
 A LayerNorm may come as mean, difference, square, mean, root and quotient, a GELU with the error function, a SiLU as x
-sigmoid(x). On the way `Flow.part_of` says what a value is a part of.
+sigmoid(x). Meanwhile `Flow.part_of` is what a value is a part of.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
 
 
 def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """Matrix and bias of a Dense layer, whose bias may be an Affine layer of its own, and what it takes."""
+    """Matrix and bias of a Dense layer, whose bias may be a separate Affine layer, and its input."""
     node = net.nodes.get(name)
     shift = None
     if node is not None and isinstance(node.layer, Affine) and (node.layer.s == 1).all():

@@ -1,6 +1,6 @@
 """What operations do that move, cut, join and repeat values of a network: the table OPERATIONS.
 
-A function gets the network, the node and the values of its inputs, and gives its output, or a list of outputs.
+A function takes the network, the node and the values of its inputs, and returns its output, or a list of outputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
 
 
 def given_axes(net: NetworkBuild, node: OperationNode, values: Values) -> list[int] | None:
-    """The axes of the first input that a node is about, counted from 0; None where it says none."""
+    """The axes of the first input that a node is about, counted from 0; None if it has none."""
     found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
     return None if found is None else [net.axis(values[0], one) for one in found]
 
@@ -322,7 +322,7 @@ def _expand(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
         if wanted == 1 or wanted == -1 or wanted == size:
             continue
         if size != 1 or flow.axes[k] != "F":
-            net.refuse("repeats something that is no single step or feature")
+            net.refuse("repeats something that is not a single step or feature")
         if not flow.has_steps and (isinstance(wanted, Dim) or "F" in flow.axes[k + 1 :]):
             flow = net.repeated(flow, k, wanted)
         elif isinstance(wanted, Dim) or wanted * flow.index.size > 10**6:
@@ -351,7 +351,7 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     place, parts, begin = flows[0].feature_axis(k), [], 0
     names: list[str] = []
     known: dict[tuple[str, ...], int] = {}
-    for flow in flows:  # a value that comes twice, such as both directions of a layer, stands there once
+    for flow in flows:  # a value that comes twice, such as both directions of a layer, is listed once
         if flow.values not in known:
             known[flow.values] = begin
             names += flow.values

@@ -14,13 +14,13 @@ from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
 
-_ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # where our gates stand in ONNX' i o f c and z r h
+_ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
 _DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 _NAMES = {
     "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softsign": "softsign", "softplus": "softplus",
     "affine": "linear", "elu": "elu", "leakyrelu": "leaky_relu", "hardsigmoid": "hard_sigmoid",
 }  # fmt: skip
-# Alpha and beta that our activations have; ONNX' own where the file says none.
+# Alpha and beta that our activations have; ONNX' defaults if the file has none.
 _NUMBERS = {
     "hardsigmoid": ((0.2, 0.5), (0.2, 0.5)),
     "affine": ((1.0, 0.0), (1.0, 0.0)),

@@ -298,7 +298,7 @@ def _top(fold: _Fold, x: Any, k: Any) -> Any:
     """The largest, and where they are; where the number is open, all are alike and stay in their order."""
     if x.shape == (1,) and isinstance(k.item(), Dim):
         return [x, sizes([index_along(k.item())])]
-    fold.room(16, x.size)  # and as much time as this says
+    fold.room(16, x.size)  # and a corresponding amount of time
     order = np.argsort(-x if fold.get("largest", 1) else x, axis=-1, kind="stable")[..., : k.item()]
     return [np.take_along_axis(x, order, -1), order]
 

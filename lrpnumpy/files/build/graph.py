@@ -53,7 +53,7 @@ def build(
 ) -> Imported:
     """The model; `which` names one of several outputs, `custom` gives layers for operations by their names.
 
-    `axes` says what the axes of each input mean, such as "NTF", where that is known.
+    `axes` is the meaning of the axes of each input, such as "NTF", if it is known.
     """
     net = _understood(source, graph, _Asked(which, dict(custom or {}), axes or {}))
     model, note = simpler(net.model)

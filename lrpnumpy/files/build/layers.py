@@ -1,4 +1,4 @@
-"""Operations that are layers of their own, and the table OPERATIONS of all operations."""
+"""Operations that are separate layers, and the table OPERATIONS of all operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A value of a graph of operations as what it is in a Model: which numbers of which nodes, and what its axes mean.
 
 A tensor has axes in any order, (T, N, F) or (N, F, T), cut and joined at will. A Model's values are rows of
-features, one for each step or one for each sequence. A `NetworkValue` says how the one is the other: the names of the
+features, one for each step or one for each sequence. A `NetworkValue` maps one to the other: the names of the
 Model's values, the meaning of each axis, and for every place along the axes of features which feature is there. So
 moving axes, taking some features and joining values again change nothing in the network; `NetworkBuild.rows` adds
 layers only where it must.
@@ -57,8 +57,8 @@ class NetworkValue:
     """A value of the network.
 
     `axes` are "N" for the batch, "T" for the steps, "F" for features, "NT" and "TN" for batch and steps as one axis.
-    `index` has an axis for each "F" and says which feature of `values`, one behind the other, is at each place. Without
-    `values` it is something that no layer gives, but that may become part of one; `part_of` then says of what.
+    `index` has an axis for each "F" and holds the feature of `values`, concatenated, at each place. Without
+    `values` it is something that no layer outputs, but that may become part of one; `part_of` is then that layer.
     """
 
     values: tuple[str, ...]
@@ -147,7 +147,7 @@ class NetworkBuild:
         self.warnings[text] = None
 
     def constant(self, value: Any, what: str) -> np.ndarray:
-        """An array, or a refusal that says what must be constant."""
+        """An array, or a refusal that names what must be constant."""
         if isinstance(value, Unknown):
             self.refuse(f"must have {what} as constants; {value.where} {value.reason}")
         if not isinstance(value, (np.ndarray, Spread)):
@@ -391,7 +391,7 @@ class NetworkBuild:
         others = [n for k, n in enumerate(flow.index.shape) if k != place]
         blocks = int(np.prod(others, dtype=int))
         if blocks > 1 and blocks * blocks * V.size > _BLOCKS:
-            self.refuse("multiplies at too many places that are no steps")
+            self.refuse("multiplies at too many places that are not steps")
         if len(flow.values) > 1:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
@@ -517,7 +517,7 @@ class NetworkBuild:
     # ----------------------------------------------------------------------------------------------- the end
 
     def finished(self, flow: NetworkValue) -> Model:
-        """The model whose scores a value is, of the nodes that it needs; a probability at the end is taken off."""
+        """The model whose scores are a value, with the nodes it needs; an output activation is removed."""
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)

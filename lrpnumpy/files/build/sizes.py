@@ -18,7 +18,7 @@ class Dim:
 
     @staticmethod
     def named(name: str) -> Dim:
-        """A size of its own."""
+        """A separate size."""
         return Dim({(name,): 1})
 
     @staticmethod

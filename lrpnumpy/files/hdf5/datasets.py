@@ -19,14 +19,14 @@ _KEPT = 1 << 24  # bytes of unpacked chunks that are kept, for the next rows to 
 
 
 class Dataset:
-    """What the header of a dataset says, and the values once `check` has been called."""
+    """The header of a dataset, and the values once `check` has been called."""
 
     def __init__(self, file: Pieces, header: Sequence[Message]) -> None:
         found = {one.kind: one for one in header if one.kind in _READ}
         if not {objects.SPACE, objects.TYPE, objects.LAYOUT} <= set(found):
             raise Refused("must be a dataset, the file has something else there")
         if len(found) < sum(one.kind in _READ for one in header):
-            raise Refused("says its type, its shape or where its values are twice")
+            raise Refused("has its type, its shape or the place of its values twice")
         if objects.EXTERNAL in found:
             raise Refused("keeps its data in another file (external storage), never opened")
         self._file, self._filter = file, found.get(objects.FILTERS)

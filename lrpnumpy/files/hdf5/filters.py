@@ -49,7 +49,8 @@ def filters_of(data: bytes, size: int) -> list[int]:
 
 
 def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int, tick: Callable[[], None]) -> bytes:
-    """The `whole` bytes of a chunk before its filters were applied; bit k of `mask` says that the k-th was left out."""
+    """The `whole` bytes of a chunk before its filters were applied; bit k of `mask` means that the k-th was left
+    out."""
     applied = [code for k, code in enumerate(codes) if not mask >> k & 1]
     for k in reversed(range(len(applied))):
         if applied[k] == FLETCHER:

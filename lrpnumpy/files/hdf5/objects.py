@@ -1,4 +1,4 @@
-"""The objects of an HDF5 file: where the first of them is, what stands in the header of one, and what it has by name.
+"""The objects of an HDF5 file: where the first of them is, the header of one, and its named members.
 
 A header is a list of messages (section IV.A.1; the superblock is II.A). Links of a group and attributes are among them
 as long as they are few, and in a heap with a tree beside it when they are many (IV.A.2.c, IV.A.2.g, IV.A.2.m and
@@ -34,7 +34,7 @@ class Message(NamedTuple):
     """A part of an object's header."""
 
     kind: int
-    shared: bool  # it says where the message really is
+    shared: bool  # it points to the real message
     data: bytes
     at: int = 0  # the address of the data
 
@@ -79,7 +79,7 @@ def root_of(file: Pieces) -> int:
     while start + len(SIGNATURE) <= file.size and file.cut(start, len(SIGNATURE)) != SIGNATURE:
         start = start * 2 or 512
     if start + len(SIGNATURE) > file.size:
-        raise Refused("is no HDF5 file")
+        raise Refused("is not an HDF5 file")
     file.base = start
     version = file.cut(len(SIGNATURE), 1)[0]
     if version > 3:
@@ -92,7 +92,7 @@ def root_of(file: Pieces) -> int:
     block.take(1 if new else 9 + 4 * version)  # flags, and sizes of nodes, which the nodes say themselves
     base, _, end, *_, root = block.numbers("4Q" if new else "6Q")
     if end - base > file.size - file.base:
-        raise Refused(f"says that it has {end - base:,} bytes and has {file.size - file.base:,}, it is truncated")
+        raise Refused(f"has {file.size - file.base:,} bytes instead of {end - base:,}, it is truncated")
     return root
 
 

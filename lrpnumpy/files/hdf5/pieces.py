@@ -22,7 +22,7 @@ Stream = io.BufferedIOBase | io.RawIOBase
 
 
 class Refused(LrpError):
-    """What the file has in some place is not read, and why: mostly it is not what the file says that it is."""
+    """A place of the file that is not read, and why: usually its content contradicts its description."""
 
 
 class Pieces:
@@ -100,7 +100,7 @@ class Cursor:
 def walked(parts: list[Part]) -> Iterator[Part]:
     """The parts of a tree, each an address and more; who takes them may add further ones.
 
-    An address that comes twice is `Refused`: so there is an end to it, whatever the file says.
+    An address that comes twice is `Refused`: so reading ends, whatever the file contains.
     """
     seen: set[int] = set()
     for part in parts:  # grows while it is walked

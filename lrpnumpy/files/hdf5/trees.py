@@ -30,7 +30,7 @@ def leaves(file: Pieces, root: int, kind: int, entry: np.dtype) -> np.ndarray:
 
 
 def records(file: Pieces, address: int, kind: int) -> np.ndarray:
-    """The records of a tree of version 2, each a row of bytes, in no order."""
+    """The records of a tree of version 2, each as a row of bytes, in arbitrary order."""
     head = file.checked(address, 38, b"BTHD")
     version, what, node, size, depth, _, _, root, count, total = head.numbers("BBIHHBBQHQ")
     if version or what != kind or not size:

@@ -44,7 +44,7 @@ class DataLayout(NamedTuple):
 
 
 def kind_of(message: Message) -> Kind:
-    """What a datatype message says."""
+    """The contents of a datatype message."""
     said = message.cursor()
     version, low, high, _, size = said.numbers("BBBBI")
     group = version & 15
@@ -79,7 +79,7 @@ def space_of(message: Message) -> tuple[Shape | None, Shape]:
 
 
 def layout_of(message: Message) -> DataLayout:
-    """What a layout message says."""
+    """The contents of a layout message."""
     said = message.cursor()
     version, kind = said.numbers("BB")
     if version not in (3, 4, 5) or kind > _VIRTUAL:
@@ -101,7 +101,7 @@ def layout_of(message: Message) -> DataLayout:
     if not SINGLE <= listed <= TREE_2 or flags & 1:  # with that flag, chunks at the edge have no filters
         raise Refused(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
     single = said.numbers("QI") if listed == SINGLE and flags & 2 else ()
-    said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # the list says this itself
+    said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # stored in the list itself
     return DataLayout(said.number(8), listed, chunk, single)
 
 

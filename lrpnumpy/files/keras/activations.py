@@ -1,4 +1,4 @@
-"""The activations of Keras: as settings of a layer, and as layers of their own."""
+"""The activations of Keras: as settings of a layer, and as separate layers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation", default: str = "linear") -> Function:
-    """The activation that a setting says."""
+    """The activation of a setting."""
     given: Any = s.value.get(key, default)
     if isinstance(given, dict):
         inner = given.get("config")
@@ -63,10 +63,10 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
 
 
 def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
-    """The activation of a cell, which can have no settings of its own."""
+    """The activation of a cell, which cannot have settings."""
     found = function(b, layer, s, key, default)
     if found.alpha is not None or found.most is not None or found.name not in ACTIVATIONS:
-        b.refuse(f"{key} is {found.name} with settings of its own, which is not supported inside a cell")
+        b.refuse(f"{key} is {found.name} with settings, which is not supported inside a cell")
     return found.name
 
 
@@ -97,7 +97,7 @@ def _hard_sigmoid(b: KerasBuild, layer: KerasLayer) -> str:
     major = (b.version or "").split(".")[0]
     if major not in ("1", "2", "3"):
         b.refuse(
-            "hard_sigmoid is one function in Keras 1 and 2 and another in 3, and nothing says which "
+            "hard_sigmoid is one function in Keras 1 and 2 and another in 3, and the file does not store which "
             'wrote the file; put "keras_version" into the configuration'
         )
     formula, name = ("x/6", "hard_sigmoid_3") if major == "3" else ("0.2 x", "hard_sigmoid")

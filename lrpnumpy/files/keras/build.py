@@ -240,7 +240,7 @@ class KerasBuild(NetworkBuild):
     def value(self, layer: KerasLayer, x: NetworkValue, width: int | None = None) -> NetworkValue:
         """A value as another layer takes it: after its sigmoid or softmax, and of a known number of features.
 
-        Of an input whose file does not say it, the number is `width`, or what the first array of the layer says.
+        If the file does not store the number, it is `width`, or that of the first array of the layer.
         """
         entry = self.raw(x)
         if entry is None:
@@ -348,6 +348,6 @@ def last_axis(layer: KerasLayer, x: NetworkValue, given: Any = None) -> None:
 
 
 def channels_last(layer: KerasLayer) -> None:
-    """Raise where features stand before steps."""
+    """Raise if features come before steps."""
     if layer.settings.value.get("data_format") not in (None, "channels_last"):
         layer.refuse("must have data_format='channels_last'")

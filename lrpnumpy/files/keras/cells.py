@@ -45,7 +45,7 @@ def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Seque
         U, W, both = _cudnn(b, layer, paths, D, u, 4)
         return LSTM(U, W, both.sum(axis=0))
     if len(paths) == 12:
-        b.note("the 12 arrays of Keras 1 stand in the order i, c, f, o")
+        b.note("the 12 arrays of Keras 1 are in the order i, c, f, o")
         return LSTM(*_keras1(b, layer, paths, D, u, (0, 2, 1, 3)))
     K, R, *rest = b.take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
     return LSTM(*_gates(K, R, 4), rest[0].reshape(4, u) if rest else None)
@@ -57,7 +57,7 @@ def _gru(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence
         U, W, both = _cudnn(b, layer, paths, D, u, 3)
         return _after(U, W, both)
     if len(paths) == 9:
-        b.note("the 9 arrays of Keras 1 stand in the order z, r, h")
+        b.note("the 9 arrays of Keras 1 are in the order z, r, h")
         return GRU(*_keras1(b, layer, paths, D, u, (0, 1, 2)), reset_after=False)
     bias, after = s.boolean("use_bias", True), s.boolean("reset_after", False)
     shape: Shape = (2, 3 * u) if after else (3 * u,)
@@ -99,7 +99,7 @@ def _cudnn(
 def _keras1(
     b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, order: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kernel, recurrent kernel and bias of each gate are arrays of their own."""
+    """Kernel, recurrent kernel and bias of each gate are separate arrays."""
     arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
     U, W, bias = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
     return U, W, bias
@@ -199,7 +199,7 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         out = b.vectors(Bidirectional(forward, backward, _MERGES[merge]), x)
         return [out if sequences else _last(out)]
     if len(starts) % 2:
-        b.refuse(f"must get as many start states forwards as backwards, it gets {len(starts)}")
+        b.refuse(f"has {len(starts)} initial states, which cannot be split into forward and backward ones")
     half = len(starts) // 2
     ahead = b.vectors(forward, x, *starts[:half], name=f"{layer.name}_forward")
     mirrored = b.vectors(Reverse(), x, name=f"{layer.name}_reversed")

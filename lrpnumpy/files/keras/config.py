@@ -1,6 +1,6 @@
 """A Keras configuration as a graph: which layers there are, and which of them is called with the values of which.
 
-Sequential models, functional ones, and models inside models all become a `KerasGraph`. Nothing is known here of what a
+Sequential models, functional ones, and models inside models all become a `KerasGraph`. This module does not know what a
 layer computes. A class that is not known is not refused at once: `parse` finds all of them, and one error names all.
 """
 
@@ -47,9 +47,9 @@ class KerasCall:
 
     layer: KerasLayer
     inputs: tuple[Ref, ...] = ()
-    states: tuple[Ref, ...] = ()  # the initial_state of a recurrent layer, where it stands apart
+    states: tuple[Ref, ...] = ()  # the initial_state of a recurrent layer, if it is separate
     masks: tuple[Ref, ...] = ()
-    others: tuple[Any, ...] = ()  # arguments that are no values
+    others: tuple[Any, ...] = ()  # arguments that are not values
     options: Mapping[str, Any] = field(default_factory=dict)  # the same, by name
 
     @property
@@ -58,7 +58,7 @@ class KerasCall:
         return (*self.inputs, *self.states, *self.masks)
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """What the call says, or else the layer."""
+        """The setting of the call, or else of the layer."""
         return self.options.get(key, self.layer.settings.value.get(key, default))
 
 
@@ -109,8 +109,8 @@ def parse(source: Source, config: Any, known: Known) -> tuple[KerasGraph, list[K
     kind = model.string("class_name")
     if kind not in MODELS:
         model.refuse(
-            f"must be of a Sequential or functional model, it is of the class {kind[:80]!r}, whose code says how its "
-            "layers are connected; make a functional model of these layers, give it the weights by set_weights, save it"
+            f"must be of a Sequential or functional model, it is of the class {kind[:80]!r}, whose code defines how "
+            "its layers are connected; build a functional model of them, copy the weights by set_weights, save it"
         )
     reader = _Reader(source, known, [])
     return reader.model(kind, model, ()), reader.unknown
@@ -197,7 +197,7 @@ class _Reader:
 def _counted_alike(
     layers: list[KerasLayer], calls: dict[tuple[str, int], KerasCall], outputs: list[Ref]
 ) -> dict[tuple[str, int], KerasCall]:
-    """The calls by the numbers under which others speak of them.
+    """The calls by the numbers under which others refer to them.
 
     Keras 2 counts the making of a model inside a model as its call 0, which it does not list: its calls count from 1.
     """

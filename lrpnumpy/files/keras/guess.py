@@ -86,12 +86,12 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         names = ", ".join(part.name for part in heads[:-1])
         raise source.error(
             "",
-            f"holds Keras weights without their configuration; say which activations stand after {names}: "
+            f"holds Keras weights without their configuration; pass the activations after {names}: "
             f"activations={['relu'] * (len(heads) - 1)}, or {advice}",
         )
     hidden = list(activations or [])
     if len(hidden) != max(len(heads) - 1, 0):
-        raise source.error("", f"must get {max(len(heads) - 1, 0)} activations, one for each Dense but the last")
+        raise source.error("", f"needs {max(len(heads) - 1, 0)} activations, one for each Dense layer except the last")
     more = f"{', '.join(placed)} placed where the shapes fit, " if placed else ""
     more += f"{', '.join(empty)} without arrays left out, " if empty else ""
     text = (

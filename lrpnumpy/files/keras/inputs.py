@@ -1,4 +1,4 @@
-"""What stands at the inputs of a Keras network: embeddings, vocabularies, and masks that say what is padding."""
+"""The inputs of a Keras network: embeddings, vocabularies, and masks of padding."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     length = as_length(s.value.get("output_sequence_length"))
     port.words = KerasWords(words, None if words is None else "[UNK]", tokenizer, length=length)
     if length is not None:
-        b.note(f"sentences are filled up to {length} words with token 0, and longer ones are cut, as {layer.name} says")
+        b.note(
+            f"sentences are filled up to {length} words with token 0, and longer ones are truncated, by {layer.name}"
+        )
     port.shape = [length]
     return xs[0]
 
@@ -176,7 +178,7 @@ def _text_port(b: KerasBuild, call: KerasCall, x: NetworkValue) -> KerasInput:
 
 
 def _named(value: Any) -> Any:
-    """A setting that is a name or nothing; a function of one's own is shown as such."""
+    """A setting that is a name or nothing; a custom function is shown as such."""
     return value if value is None or isinstance(value, str) else "a custom function"
 
 

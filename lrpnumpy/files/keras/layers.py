@@ -1,6 +1,4 @@
-"""What the layers of Keras mean, in layers of ours: a table of class to function.
-
-A function gets the `KerasBuild`, the call of the layer and the values that go in, adds nodes, and gives what comes out.
+"""The layers of Keras as lrpnumpy layers: a table of class to function.
 Nothing is ever built from a class name: a name is looked up in the table, and anything else is refused.
 """
 
@@ -237,7 +235,7 @@ def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     channels_last(layer)
     if x.length is None:
         b.refuse(
-            "needs a number of steps that the file says, it has sequences of any length; save the model with "
+            "needs a fixed number of steps, but the file has sequences of any length; save the model with "
             "Input((steps, features))"
         )
     flat = b.flattened(x)
@@ -285,7 +283,7 @@ def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     if axes == [1, 2]:
         return x
     if axes != [2, 1] or x.length is None:
-        b.refuse("must exchange the two axes of a series of which the file says the number of steps")
+        b.refuse("must exchange the two axes of a series with a fixed number of steps")
     return b.vectors(Transpose(x.length), x, steps=x.width)
 
 

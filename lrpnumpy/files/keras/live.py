@@ -28,7 +28,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
 NAME = "from_keras"
-_NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that a model of Keras says itself
+_NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that a Keras model does not need
 
 
 @takes_hints(*_NOT)
@@ -36,7 +36,7 @@ _NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that
 def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from a live Keras `model`, Sequential or functional: Keras 3 with any backend, tf-keras.
 
-    It is run once on a probe of its own, or on `check`, a batch of inputs as Keras takes them, and its scores are
+    It is run once on a probe, or on `check`, a batch of inputs as Keras takes them, and its scores are
     compared. Where it cannot be run, `check` may be a pair (x, scores of x). It is left as it was.
     """
     said = taken(NAME, hints, _NOT)
@@ -63,8 +63,8 @@ def _described(model: Any) -> str:
     except Exception as error:
         kind = type(model).__name__
         raise LrpError(
-            f"{NAME}: the model must be able to describe itself, its to_json() raised {first_line(error)}; a class of "
-            f"your own, such as {kind}, must have get_config, or be written as a Sequential or functional model."
+            f"{NAME}: to_json() of the model raised {first_line(error)}; give {kind} a get_config method, or rewrite "
+            "it as a Sequential or functional model."
         ) from None
 
 
@@ -138,7 +138,7 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
     if not matches(ours, scores, found, 0.05 if half else TOLERANCE):
         raise LrpError(
             f"{NAME}: the model gives {shown(found)} for an input, what was made of it {shown(scores)}; some layer "
-            "does other than its configuration says; custom= can say what it does."
+            "does not follow its configuration; define it with custom=."
         )
     return ""
 

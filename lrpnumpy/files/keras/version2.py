@@ -120,7 +120,7 @@ def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
 
 
 def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
-    """How many arrays a layer has: those that training changes, and the others. Files list the former first."""
+    """The numbers of trainable and other arrays of a layer. Files list the former first."""
     trained, fixed = _counted(layer.kind, layer.settings)
     return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
 

@@ -38,7 +38,7 @@ def read_archive(opened: WeightFile, asked: LoadOptions) -> Imported:
             name = f"assets/{groups.places.get(layer.place, '')}/vocabulary.txt"
             if name not in archive.members:
                 return None
-            with archive.guard(name, "is no list of words"):
+            with archive.guard(name, "is not a list of words"):
                 content = archive.text_member(name)
                 archive.budget.visit(name, content.count(b"\n"))
                 return content.decode("utf-8").split("\n")
@@ -163,7 +163,7 @@ class _Groups:
 
 
 def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
-    """The groups of cells that stand on one another: the n-th of a class goes with the n-th group of the class."""
+    """The groups of stacked cells: the n-th of a class goes with the n-th group of the class."""
     cells = layer.settings.object("cell").object("config").items("cells")
     left: dict[str, list[str]] = {}
     for name in names:
@@ -198,6 +198,6 @@ def _variables(file: Hdf5, at: str) -> list[str]:
 
 
 def _snake_case(name: str) -> str:
-    """`TimeDistributed` to `time_distributed`, `LSTM` to `lstm`; of a class of one's own, without its package."""
+    """`TimeDistributed` to `time_distributed`, `LSTM` to `lstm`; for a custom class, without its package."""
     name = "Functional" if name == "Model" else name.split(">")[-1]
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()

@@ -58,7 +58,7 @@ def parse(source: Source, path: Path, content: bytes) -> tuple[str, OperationGra
     if model["functions"]:
         listed = ", ".join(sorted({repr(str(one.get("name", ""))[:80]) for one in model["functions"][:10]}))
         raise source.error(
-            "", f"has functions of its own, {listed}, which are not supported; export it with today's torch.onnx.export"
+            "", f"defines functions, {listed}, which are not supported; export it with today's torch.onnx.export"
         )
     return model.get("producer", ""), _Parser(source, path).graph(model["graph"])
 
@@ -77,7 +77,7 @@ class _Parser:
         for tensor in found["initializer"]:
             name = tensor.get("name", "")
             if name in constants:
-                raise self.source.error(name[:80], "stands twice among the initialisers")
+                raise self.source.error(name[:80], "occurs twice among the initializers")
             constants[name] = self.tensor(tensor, name[:80])
         ports = tuple(self.port(one) for one in found["input"] if one.get("name", "") not in constants)
         made = {*constants, *(port.name for port in ports)}
@@ -158,11 +158,11 @@ class _Parser:
         return array.astype(np.float32) if kind == 10 else array.astype(dtype, copy=False)
 
     def outside(self, where: str, pairs: list[dict[str, str]], nbytes: int) -> bytes:
-        """So many bytes of a file in the same folder, which must be called by a plain name and be no link."""
+        """A range of bytes of a file in the same folder, which must have a plain name and not be a link."""
         said = {one.get("key", ""): one.get("value", "") for one in pairs}
         name = said.get("location", "")
         if len(said) < len(pairs):
-            raise self.source.error(where, "says twice where its numbers are")
+            raise self.source.error(where, "has the place of its numbers twice")
         plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
         if not plain or os.path.basename(name) != name:
             raise self.source.error(

@@ -1,7 +1,7 @@
 """The wire format of protocol buffers, read by a schema, every part counted against the file's budget.
 
 A message is a row of fields, each a tag (number and wire type) and a value: 0 a varint, 1 eight bytes, 2 a length and
-as many bytes, 5 four bytes. A schema says which field numbers are read, and as what; all others are skipped.
+as many bytes, 5 four bytes. A schema lists the field numbers that are read, and their types; all others are skipped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Reader:
             if field.many:
                 found[field.name].append(made)
             elif field.name in found:
-                raise self.source.error("", f"is not an ONNX file that can be read (it says {field.name!r} twice)")
+                raise self.source.error("", f"is not an ONNX file that can be read (it has {field.name!r} twice)")
             else:
                 found[field.name] = made
         return found

@@ -207,7 +207,7 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
     template = placed(arguments)
     if not found:
         raise LrpError(
-            "from_torch: check must be an input that the module takes, or a tuple of its inputs, got no tensor."
+            "from_torch: check contains no tensor; pass an input that the module takes, or a tuple of its inputs."
         )
     names = _names(module, template)
     options = [_options(module, one, k == 0, name) for k, (one, name) in enumerate(zip(found, names, strict=True))]

@@ -2,7 +2,7 @@
 
 Arrays do not tell a program. One recurrent module and linear modules are taken in the order of the file, or in the only
 order that fits. Inside an nn.Sequential of a whole module it is certain what follows what. Everything else the caller
-says in `layers`, and every error writes it out.
+passes in `layers`, and every error shows it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Step = Module | AttentionStep | Word | str  # a string is the name of an activat
 
 @dataclass
 class ModuleOrder:
-    """What is known on the way to the order: the file, the hints, what a whole module says; and what is assumed."""
+    """The facts that determine the order: the file, the hints, the description of a module; and the assumptions."""
 
     source: Source
     said: Any  # Hints
@@ -171,7 +171,7 @@ class ModuleOrder:
         found = list(fitting(chosen))
         if len(found) != 1:
             raise self.source.error(
-                "", f"has modules whose shapes do not fit in the order that layers says: {listed(chosen)}"
+                "", f"has modules whose shapes do not fit in the order given by layers: {listed(chosen)}"
             )
         if len(chosen) > 1:
             self.assumed.append(_IN_ORDER.format("in the order of layers=", _names(found[0])))
@@ -230,7 +230,7 @@ class ModuleOrder:
     # -------------------------------------------------------------------------------------------- activations
 
     def activated(self, steps: list[Step], learned: Mapping[str, Module], own: tuple[Module, ...]) -> list[Step]:
-        """The chain with the activations in it: those that are said, or that a module says by itself."""
+        """The chain with its activations: those passed by the caller, or stored in a module."""
         if any(map(is_activation, steps)) or is_branched(steps):
             if self.said.activations is not None:
                 raise self.source.error("", "activations must be left out where layers names activations")
@@ -271,7 +271,8 @@ class ModuleOrder:
         learned: Mapping[str, Module],
         own: tuple[Module, ...],
     ) -> dict[str, str]:
-        """The activation after each module, where the order of an nn.Sequential says it; else the caller is asked."""
+        """The activation after each module, if the order of an nn.Sequential shows it; otherwise the caller must pass
+        it."""
         attention = {module.name for module in own}
         inside = attention | {p.name for p in described.parts if any(_together(p.name, one) for one in attention)}
         placed = attention | {module.name for module in modules}
@@ -317,7 +318,7 @@ class ModuleOrder:
         return part.is_nothing or (not part.foreign and (part.activation == "linear" or part.kind == "Flatten"))
 
     def unsupported(self, part: ModulePart) -> Exception:
-        """The error about a part of an nn.Sequential that is not known, or that has settings of its own."""
+        """The error about a part of an nn.Sequential that is unknown, or that has special settings."""
         if not part.odd:
             return self.source.error(part.name, f"is {part.kind}, which is not supported{ADVICE}, with activations")
         given = ", ".join(f"{key}={value}" for key, value in part.odd.items())
@@ -331,23 +332,23 @@ class ModuleOrder:
         """The error that asks where the parts of a whole module are applied."""
         wanted = placed | {part.name for part in open_parts}
         names = [part.name for part in described.parts if part.name in wanted][:50]
-        reason = f"does not say which activations stand after {', '.join(n for n in names if n in unknown)}"
+        reason = f"does not store the activations after {', '.join(n for n in names if n in unknown)}"
         if open_parts:
             shown = ", ".join(f"{part.name} ({part.kind})" for part in open_parts[:10])
-            reason = f"has {shown}, and does not say where they are applied"
+            reason = f"has {shown}, and does not store where they are applied"
         else:
             names = [text for name in names for text in ((name, "relu") if name in unknown else (name,))]
         return self.source.error("", f"{reason}; {_say(names)}")
 
     def assume_none(self, steps: list[Step], after: Mapping[str, str]) -> None:
-        """Note the modules without an activation, unless `layers` says the activations ('linear' is one)."""
+        """Note the modules without an activation, unless `layers` lists the activations ('linear' is one)."""
         if any(isinstance(step, str) for step in steps):
             return
         plain = []
         for step, following in zip_longest(steps, steps[1:]):
             if not isinstance(step, Module) or step.kind in ("embedding", "prelu") or step.name in after:
                 continue
-            if following is None and self.said.output is not None:  # the caller says what follows the scores
+            if following is None and self.said.output is not None:  # the caller named the output activation
                 continue
             if following is None or not is_activation(following):
                 plain.append(step.name or "the recurrent module")
@@ -361,7 +362,7 @@ class ModuleOrder:
         got = "" if given is None else f", got {len(given)}"
         return self.source.error(
             "",
-            f"does not say which activations stand after {names}; say activations=[{example}], one for each, "
+            f"does not store the activations after {names}; pass activations=[{example}], one for each, "
             f"'linear' where there is none{got}",
         )
 

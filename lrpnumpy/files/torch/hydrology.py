@@ -1,6 +1,6 @@
 """A run of neuralhydrology: the folder that its training writes, with the network, its inputs and their scalers.
 
-`config.yml` says the network and the names of its inputs, `model_epoch001.pt` and so on hold its arrays after each
+`config.yml` describes the network and the names of its inputs, `model_epoch001.pt` and so on hold its arrays after each
 epoch, `train_data/train_data_scaler.yml` how inputs and targets were scaled. All of them are read as plain data. The
 model takes values in units, and gives scores in units.
 """
@@ -29,7 +29,7 @@ CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "trai
 CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru"}  # network: where its cell is
 _EPOCH = re.compile(r"model_epoch(\d{1,9})\.pt")
 _EMBEDDED = ("tanh", "sigmoid", "relu", "linear")  # activations of embedding networks
-# What changes the inputs of a network in a way that is not known here.
+# Settings that change the inputs of a network in an unsupported way.
 _REFUSED = (
     "nan_handling_method", "mass_inputs", "autoregressive_inputs", "evolving_attributes", "static_inputs",
     "timestep_counter", "dynamic_conceptual_inputs", "hindcast_inputs", "forecast_inputs",
@@ -109,7 +109,7 @@ class HydrologyRun(Source):
         )
 
     def _network(self) -> str:
-        """Which network it is, if it is known here."""
+        """The network, if it is supported."""
         config = self.config
         kind = config.string("model").lower()
         if kind not in CELLS:

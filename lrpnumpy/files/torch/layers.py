@@ -36,7 +36,7 @@ from lrpnumpy.layers import (
 )  # fmt: skip
 from lrpnumpy.model import BETWEEN, Model
 
-_EPS = 1e-5  # of PyTorch's norms, unless their module says otherwise
+_EPS = 1e-5  # of PyTorch's norms, by default
 TWO_WAYS = (
     "reads in two directions, and the file does not say how the steps become a prediction; say readout='last' "
     "(h_n: each direction's own final state, torch.cat([h_n[-2], h_n[-1]], dim=1)), readout='last-row' (out[:, -1]: "
@@ -50,14 +50,14 @@ NONLINEARITY = "the nonlinearity of the RNN is tanh: say nonlinearity='relu' if 
 
 
 def lstm(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> LSTM:
-    """PyTorch's arrays of an LSTM, whose gates stand in the order i, f, g, o."""
+    """PyTorch's arrays of an LSTM, whose gates are in the order i, f, g, o."""
     H = W.shape[1]
     b = (biases[0] + biases[1]).reshape(4, H) if biases else None
     return LSTM(U.reshape(4, H, -1), W.reshape(4, H, H), b)
 
 
 def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
-    """PyTorch's arrays of a GRU, whose gates stand in the order r, z, n."""
+    """PyTorch's arrays of a GRU, whose gates are in the order r, z, n."""
     H, order = W.shape[1], [1, 0, 2]
     b = bn = None
     if biases:
@@ -210,7 +210,7 @@ class TorchBuild:
         return "last"
 
     def activation(self, layers: list[Layer], name: str) -> Layer:
-        """An activation joins the Dense layer before it; after anything else it is one of its own."""
+        """An activation joins the Dense layer before it; after anything else it is a separate layer."""
         if layers and isinstance(layers[-1], Dense) and layers[-1].activation == "linear":
             return replace(layers.pop(), activation=name)
         if not layers:
@@ -305,7 +305,7 @@ class TorchBuild:
     def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
         """One direction of one layer."""
         if module.kind == "lstm":
-            self.note("PyTorch's gates of an LSTM stand in the order i, f, g, o; its two biases are added")
+            self.note("PyTorch's gates of an LSTM are in the order i, f, g, o; its two biases are added")
             return lstm(U, W, biases)
         if module.kind == "gru":
             self.note("PyTorch's gates of a GRU, r, z, n, are reordered to z, r, n; the biases of r and z are added")

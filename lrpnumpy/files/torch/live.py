@@ -147,7 +147,7 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
         if problems:
             raise problems[0]
         if check is not None:
-            raise LrpError(f"from_torch: check must be an input that the module takes, got an error from it: {reason}.")
+            raise LrpError(f"from_torch: the module raised an error on the `check` input: {reason}.")
         unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
         advice = "pass check=x, an input that it takes, or a tuple of its inputs"
         try:

@@ -42,7 +42,7 @@ def model_of(
     integer: Sequence[bool],
     which: str,
 ) -> Imported:
-    """The model of the output `which`; `axes` says what those of each input mean."""
+    """The model of the output `which`; `axes` is the meaning of the axes of each input."""
     merge = _Merge(runs, sizes)
     nodes = merge.nodes(which)
     ports = []
@@ -161,7 +161,7 @@ class _Merge:
     # ------------------------------------------------------------------------------------------- what the builder takes
 
     def emitted(self, op: Op, made: list[OperationNode]) -> list[OperationNode]:
-        """An operation of ours as nodes of the builder."""
+        """An lrpnumpy operation as nodes of the builder."""
         kind, inputs, (out, *_), attributes = op.op, op.inputs, op.outputs, op.attributes
 
         def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> OperationNode:

@@ -58,7 +58,7 @@ def arrays_of(kind: str, source: Source, options: LoadOptions, described: Descri
 
 
 def hints(source: Source, config: Any, given: Hints) -> Hints:
-    """What is said by the arguments, by `config`, or by remarks beside the arrays, in this order."""
+    """The hints from the arguments, from `config`, or stored with the arrays, in this order."""
     said = Fields(source, "config", {} if config is None else config)
     remarks = {key: text for key in NETWORK if (text := source.text(key))}
     for key in ("layers", "activations"):
@@ -76,7 +76,7 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
 
 
 def read(source: Source, said: Hints, described: Described | None = None) -> Imported:
-    """The model and what was assumed; `described` is what a whole module says of itself."""
+    """The model and what was assumed; `described` is the description of a whole module."""
     notes: list[str] = []
     assumed: list[str] = []
     end = described.parts[-1] if described is not None and described.parts else None

@@ -47,7 +47,7 @@ class Module:
     depth: int = 0  # stacked layers of a recurrent module
     two_way: bool = False
     end: str = "_l0"  # how the names of its first layer end; those of a cell have no number
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what a whole module, or the caller, says of it
+    settings: Mapping[str, Any] = field(default_factory=dict)  # from a whole module, or from the caller
     problem: str = ""  # why it is not supported
 
     @property

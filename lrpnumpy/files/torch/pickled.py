@@ -1,4 +1,4 @@
-"""What a module of PyTorch says of itself: its parts in the order of their definition, their classes and settings.
+"""The description of a pickled PyTorch module: its parts in the order of their definition, their classes and settings.
 
 A module is described from a pickle, where it is an inert record, or from a live one. Either way the description is
 a list of parts. The code between them is not in it: only inside an nn.Sequential is it certain what follows what.
@@ -53,7 +53,7 @@ class ModulePart:
 
     @property
     def activation(self) -> str | None:
-        """Which activation it is, by its name here; None where it is none or one with settings of its own."""
+        """Which activation it is, by its name here; None if it is not an activation, or has special settings."""
         return None if self.odd or self.foreign else ACTIVATIONS.get(self.kind, (None,))[0]
 
     @property

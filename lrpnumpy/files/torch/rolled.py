@@ -74,7 +74,7 @@ class _Loop:
     constants: dict[tuple[int, int], str] = field(default_factory=dict)  # and those that are arrays
     moves: dict[int, tuple[int, int]] = field(default_factory=dict)  # positions: the first, and 1 or -1
     series: dict[Place, str] = field(default_factory=dict)  # values of all steps, steps first
-    final: dict[Place, str] = field(default_factory=dict)  # values after the last step, where it is no series
+    final: dict[Place, str] = field(default_factory=dict)  # values after the last step, if it is not a series
     same: dict[Place, str] = field(default_factory=dict)  # values that are the same in all steps
     made: list[Op] = field(default_factory=list)
     done: set[int] = field(default_factory=set)  # operations that became part of a cell

@@ -1,6 +1,6 @@
 """Files of `torch.save`, the zip format and the older one: tensors by name, from a pickle that is read and never run.
 
-The pickle speaks of storages, which lie outside it: as members of the archive, or one after the other behind the
+The pickle refers to storages, which are outside it: as members of the archive, or one after the other behind the
 pickles of the older format. A tensor is a view of a storage: offset, sizes and strides, all checked before a byte is
 read. What the pickle holds may be a state_dict, a checkpoint with one somewhere inside it, or a whole module.
 """
@@ -66,7 +66,7 @@ class Tensor:
 
 def tensor_of(value: Any) -> Tensor | None:
     """The tensor or parameter that a record describes; None where it is none."""
-    for _ in range(4):  # a parameter of a tensor of a type of its own
+    for _ in range(4):  # a parameter of a tensor of a special type
         if not isinstance(value, Pickled) or not isinstance(value.arguments, tuple):
             return None
         module, _, name = value.name.rpartition(".")
@@ -152,7 +152,7 @@ class Saved(Source):
         if isinstance(identity, tuple) and len(identity) >= 2 and identity[0] in ("module", b"module"):
             return identity[1]
         if not isinstance(identity, tuple) or len(identity) not in (5, 6) or identity[0] not in ("storage", b"storage"):
-            raise self.error("data.pkl", "speaks of something outside itself that is no storage")
+            raise self.error("data.pkl", "refers to something outside itself that is not a storage")
         _, kind, key, _, count, *view = identity
         name = kind.name.rpartition(".")[2] if isinstance(kind, Name) else ""
         if not isinstance(key, (str, bytes)) or type(count) is not int or not 0 <= count < 2**48:
@@ -167,7 +167,7 @@ class Saved(Source):
         return Storage(name, pickles.text(key), count, start)
 
     def choose(self, root: Any, which: str | None) -> None:
-        """Find the one network in what the pickle holds: `which` says it where there are several."""
+        """Find the one network in what the pickle holds: `which` selects one of several."""
         found = dict(_networks(self, root))
         recurrent = {path: names for path, names in found.items() if any("weight_ih" in name for name in names)}
         candidates = recurrent or found

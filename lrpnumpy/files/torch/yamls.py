@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def parse(source: Source, where: str, content: bytes) -> Any:
-    """What the one document in a YAML text says."""
+    """The contents of the only document in a YAML text."""
     if importlib.util.find_spec("yaml") is None:
         raise source.error(where, "is YAML, which needs the package pyyaml; install lrpnumpy[neuralhydrology]")
     import yaml
@@ -79,7 +79,7 @@ class _Document:
         while self.kind(event := self.next()) != "MappingEnd":
             key = self.value(event, depth + 1)
             if not isinstance(key, (str, int, float, type(None))) or key in entries:
-                raise self.source.error(self.where, "has a key that is no string or number, or that stands twice")
+                raise self.source.error(self.where, "has a key that is not a string or number, or that occurs twice")
             entries[key] = self.value(self.next(), depth + 1)
         return entries
 

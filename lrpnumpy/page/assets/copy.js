@@ -19,7 +19,7 @@ const Copies = {
     return itemsOf(record.inputs[i], part.relevance(k, method, c, i), part.feature_relevance(k, method, c, i));
   },
 
-  // A line a word, or a step, with a tab before each number: a spreadsheet takes it.
+  // One line per word, or per step, with a tab before each number, for a spreadsheet.
   text(page, view) {
     const { record, method, c } = view, lines = [Copies.title(page, view)];
     record.inputs.forEach((input, i) => {
@@ -40,7 +40,7 @@ const Copies = {
     return [...Format.clean(text)].map((c) => SPECIAL[c] ?? c).join("");
   },
 
-  // Words in boxes of their colours, series as strips: the same as lrpnumpy.show.latex.
+  // Words in boxes of their colors, series as strips: the same as lrpnumpy.show.latex.
   latex(page, view) {
     const pictures = view.record.inputs.map((input, i) => (input.kind === "series" ? Copies.latexSeries(view, i) : Copies.latexWords(view, i)));
     return pictures.map((drawn, i) => (i ? `${Copies.escaped(view.record.inputs[i].name)}: ${drawn}` : drawn)).join("\\\\[1ex]\n");

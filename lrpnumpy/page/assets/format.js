@@ -1,4 +1,4 @@
-// Numbers and words as text: numbers as Python's %.4g writes them, words without what would disturb their neighbours.
+// Numbers and words as text: numbers as Python's %.4g writes them, words without what would disturb their neighbors.
 
 const Format = {
   // Format.general(-0.0123456) is "-0.01235"; a sign before positive numbers too with Format.signed.

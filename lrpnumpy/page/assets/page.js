@@ -8,7 +8,7 @@
 // page.hooks.start          functions (page) called once when everything is there; page.places are its elements
 // page.hooks.panels         functions (view) -> element or null, added below the chosen record each time it is drawn
 // page.hooks.steps          functions (element, {view, input, position, item}) called for every word that is drawn, and
-//                           (svg, {view, input, locate}) for every series: locate(event) says which step and feature
+//                           (svg, {view, input, locate}) for every series: locate(event) gives the step and feature
 // state.addEventListener("change", (event) => event.detail) has the keys of the state that changed
 
 class Page {

@@ -2,7 +2,7 @@
 
 const SERIES = { features: 24, columns: 400, cells: 4000, row: 34, gap: 6, faint: 0.01 };
 
-// A series in at most so many columns, as lrpnumpy/show/numbers.py makes it: relevance of neighbouring steps summed,
+// A series in a limited number of columns, as lrpnumpy/show/numbers.py makes it: relevance of neighboring steps summed,
 // values averaged; of many features those of most relevance.
 function mapOf(input, relevance, variables, most) {
   const { T, values } = input, D = variables ? input.D : 1, all = variables ?? relevance;
@@ -116,7 +116,7 @@ function stepText(input, t) {
   return input.marks?.[t] === MARK.padding && !input.named ? PAD : input.named ? input.names[t] : String(t);
 }
 
-// What a cell says: when, what, its value and its relevance.
+// The text of a cell: when, what, its value and its relevance.
 function cellSays(input, map, r, k, unit) {
   const row = map.rows[r], first = k * map.group, last = Math.min((k + 1) * map.group, map.T) - 1;
   const when = (last > first ? TEXT.to(stepText(input, first), stepText(input, last)) : stepText(input, first));

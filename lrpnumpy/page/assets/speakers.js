@@ -2,7 +2,7 @@
 
 const SPEAKERS = { words: 8, contexts: 3, around: 4 };
 
-// How often a word must occur before its mean says something.
+// How often a word must occur before its mean is meaningful.
 function leastCount(records) {
   return records < 50 ? 1 : records < 500 ? 2 : records < 5000 ? 5 : 10;
 }

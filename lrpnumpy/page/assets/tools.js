@@ -38,7 +38,7 @@ class Filters {
     this.page = page;
     const { data, state } = page, set = (key) => (event) => state.set({ [key]: event.target.value });
     const input = (key, attributes) => Dom.make("input", { "data-key": key, oninput: set(key), ...attributes });
-    const labelled = (text, element) => Dom.make("label", { class: "field" }, Dom.make("span", {}, text), Dom.fill(element, { "aria-label": text }, []));
+    const labeled = (text, element) => Dom.make("label", { class: "field" }, Dom.make("span", {}, text), Dom.fill(element, { "aria-label": text }, []));
     const select = (key, pairs) => Dom.make("select", { "data-key": key, onchange: set(key) },
       pairs.map(([value, text]) => Dom.make("option", { value }, Format.clean(text))));
     const classes = data.classes.map((name, c) => [String(c), Format.short(name, 40)]);

@@ -1,4 +1,4 @@
-// The words of a record on the colours of their relevance; features of one step likewise.
+// The words of a record on the colors of their relevance; features of one step likewise.
 
 const MARK = { unknown: 1, padding: 2 };
 
@@ -28,7 +28,7 @@ function itemsOf(input, relevance, variables) {
 }
 const PAD = "<pad>";
 
-// What is said of an item: its number, and how large that is beside the others.
+// The text of an item: its number, and its size relative to the others.
 function itemSays(item, largest) {
   const size = largest ? TEXT.share(Math.round(100 * Math.abs(item.relevance) / largest)) : "";
   return `${Format.clean(item.text)}: ${Format.signed(item.relevance)}${size}`;

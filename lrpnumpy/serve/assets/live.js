@@ -1,6 +1,5 @@
 // The live page: the same page with the model behind it. What is typed, dropped or dragged becomes a question.
-//
-// live.question  what is asked now: {text} or {values, labels, features}; live.answer  the last answer
+// live.question  the current question: {text} or {values, labels, features}; live.answer  the last answer
 // live.changed   ask about a changed input; live.remember  keep the input as it is for Undo
 
 const FACTS = JSON.parse(document.getElementById("payload").textContent).live;
@@ -193,7 +192,7 @@ class Live {
     this.changed({ text: text.trim().slice(0, FACTS.limits.characters) }, 0, true);
   }
 
-  // What is there stays in the list, and the next answer is a record of its own.
+  // The current record stays in the list, and the next answer is a new record.
   keep() {
     this.kept.set(this.number, JSON.stringify(this.question));
     this.number = Math.max(this.number, ...this.kept.keys()) + 1;
@@ -306,7 +305,7 @@ class Live {
     this.page.fail(Format.clean(text));
   }
 
-  // Until every kernel is compiled the page says how far that is.
+  // Until every kernel is compiled the page shows the progress.
   async watch() {
     for (;;) {
       try {
@@ -317,7 +316,7 @@ class Live {
           this.status.textContent = LIVE.compiling(name, done + 1, of);
         }
       } catch {
-        return; // the next question says so
+        return; // the next question reports it
       }
       await new Promise((resolve) => setTimeout(resolve, 500));
     }
