@@ -127,7 +127,8 @@ class Change(NamedTuple):
     """What V variants of the sequences have in place of their rows, for occlusion.
 
     In variant v, the steps lo[v] to hi[v] of sequence owner[v] are replaced by size[v] rows: rows[own[v] + stride * j]
-    for j from 0 to size[v] - 1; or rows[index[own[v] + stride * j]], where variants share rows. A word set to zero has size = hi - lo; a word that is left out has size = 0.
+    for j from 0 to size[v] - 1; or rows[index[own[v] + stride * j]], where variants share rows. A word set to zero has
+    size = hi - lo; a word that is left out has size = 0.
     """
 
     owner: np.ndarray  # (V,), ascending within groups of variants that change the same steps
