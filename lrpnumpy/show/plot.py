@@ -1,14 +1,14 @@
 """Explanations as matplotlib figures: `lrp.plot.feature_map(e)`, `lrp.plot.memory(many)`, and so on.
 
 Each function returns a Figure that is tied to no window and shows itself in a notebook; `figure.savefig("why.svg")`
-writes PNG, SVG or PDF. All but `sentence` also draw into axes of yours: `lrp.plot.waterfall(e, ax=ax)`. Colours follow
-the style of matplotlib, light or dark.
+writes PNG, SVG or PDF. All draw into your own axes, too: `lrp.plot.waterfall(e, ax=ax)`. Fonts and colors follow the
+style of matplotlib, light or dark. `e.plot()` draws the picture that fits an explanation.
 """
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
 from lrpnumpy.show.lags import horizons, memory, predictions
-from lrpnumpy.show.many import bars, beeswarm
+from lrpnumpy.show.many import bars, beeswarm, heatmap
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import waterfall
 from lrpnumpy.show.words import ledger, right_to_left, sentence
@@ -19,6 +19,7 @@ __all__ = [
     "counterfactual",
     "feature_map",
     "gates",
+    "heatmap",
     "horizons",
     "ledger",
     "memory",
@@ -29,7 +30,12 @@ __all__ = [
     "waterfall",
 ]
 
-_SHARED = {"ax": "axes of yours to draw into; None makes a figure", "width": "of the figure in inches"}
+_SHARED = {
+    "ax": "your own axes to draw into; None makes a figure",
+    "width": "of the figure in inches",
+    "title": "in place of the one that says what is shown",
+    "cmap": "a colormap of matplotlib, or its name, in place of the default",
+}
 
 for _name in [name for name in __all__ if name != "right_to_left"]:
     _picture = globals()[_name]

@@ -147,7 +147,7 @@ WRONG = [
     ("corpus x.jsonl o.h5 more", "unrecognized arguments: more; see `lrpnumpy corpus --help`."),
     ("explain ", "lrpnumpy: the sentence must have at least one word, got an empty one."),
     ("explain good --model river", "must get a (T, 5) array, got a sentence; give the numbers as --input FILE.csv."),
-    ("explain --input x.csv", "the model sentiment takes a sentence, got numbers in x.csv; --model names another"),
+    ("explain --input x.csv", "the model sentiment-2 takes a sentence, got numbers in x.csv; --model names another"),
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; --input must be"),
     ("explain good --html .", "--html must be a file, got ., which is a folder."),
     ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),

@@ -1,6 +1,7 @@
 """What people see of pages: every text can be read in light and dark, nothing is below the fold, long names fit."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import networks as nets
@@ -34,7 +35,8 @@ CONTRAST = """() => {
   const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
-    if (!text || !element.checkVisibility() || element.closest('script, style, noscript, .unseen, .skip, title')) continue;
+    const hidden = 'script, style, noscript, .unseen, .skip, title';
+    if (!text || !element.checkVisibility() || element.closest(hidden)) continue;
     const line = [];
     for (let one = element; one; one = one.parentElement) line.unshift(one);
     let ground = rgba(getComputedStyle(document.body).backgroundColor), opacity = 1;
@@ -43,10 +45,12 @@ CONTRAST = """() => {
       ground = over(rgba(style.backgroundColor), ground);
       opacity *= Number(style.opacity);
     }
-    const style = getComputedStyle(element), ink = rgba(element.namespaceURI.endsWith('svg') ? style.fill : style.color);
+    const style = getComputedStyle(element), isPicture = element.namespaceURI.endsWith('svg');
+    const ink = rgba(isPicture ? style.fill : style.color);
     ink[3] *= opacity;
     const [low, high] = [luminance(over(ink, ground)), luminance(ground)].sort((a, b) => a - b);
-    found.push([(high + 0.05) / (low + 0.05), `${element.tagName} ${element.className.baseVal ?? element.className}: ${text.slice(0, 40)}`]);
+    const name = `${element.tagName} ${element.className.baseVal ?? element.className}: ${text.slice(0, 40)}`;
+    found.push([(high + 0.05) / (low + 0.05), name]);
   }
   return found.sort((a, b) => a[0] - b[0]);
 }"""
@@ -142,7 +146,7 @@ def test_long_names_are_cut_with_their_whole_text_at_hand_and_numbers_do_not_mee
         rows = {}
         for box in boxes:
             rows.setdefault(round(box["top"] / 24), []).append(box)
-        assert all(one["right"] <= two["left"] + 1 for row in rows.values() for one, two in zip(row, row[1:], strict=False))
+        assert all(one["right"] <= two["left"] + 1 for row in rows.values() for one, two in pairwise(row))
         assert svg.locator("title").count() > 0
 
 
@@ -150,7 +154,9 @@ def test_constants_and_binary_signals(visit, tmp_path):
     values = np.column_stack([np.ones(20), np.zeros(20), np.arange(20) // 7 % 2])
     lrp.write_page(tmp_path / "p.html", [samples.explanation(20, 3, ("one", "zero", "alarm"), values=values)])
     page = visit((tmp_path / "p.html").as_uri())
-    one, zero, alarm = page.locator("svg.series polyline").evaluate_all("all => all.map((e) => e.getAttribute('points'))")
+    one, zero, alarm = page.locator("svg.series polyline").evaluate_all(
+        "all => all.map((e) => e.getAttribute('points'))"
+    )
     heights = [float(line.split()[0].split(",")[1]) for line in (one, zero)]
     assert heights[0] < 10 and 24 < heights[1] - 40 < 34  # at the top of the first row, at the bottom of the second
     assert len(alarm.split()) == 40 and len({point.split(",")[1] for point in alarm.split()}) == 2

@@ -329,7 +329,7 @@ def test_a_run_of_padding_is_one_word_of_a_sentence(path):
     short = condensed(e)
     assert short.tokens == ("<pad>×48", "the", "blorf[?]")
     close(short.relevance, [e.relevance[:48].sum(), *e.relevance[48:]])
-    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).texts)]
+    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).axes[0].texts)]
     pictures += [str(e).split("\n\n")[1], str(lrp.compare(model, "the blorf", ["cd", "gradient"]))]
     for picture in pictures:
         assert picture.count("×48") == 1 + (picture is pictures[0]) and "blorf[?]" in picture
