@@ -139,8 +139,8 @@ PAGES = {
     ),
     "html": Page(
         "HTML",
-        "Explanations for a page of one's own, or as a page: `from lrpnumpy.show import html`.",
-        (html.page, html.fragment),
+        "A page of several explanations and pictures: `from lrpnumpy.show import html`.",
+        (html.page,),
         "html.",
     ),
     "latex": Page(

@@ -32,7 +32,7 @@ from lrpnumpy.show.parts import condensed, notes, word_shares
 from lrpnumpy.show.terminal import title as title_of
 
 WORD = 11  # points, where the font of the style has 10
-LINE = 0.32  # inches from one line of words to the next, likewise
+LINE, HEAD = 0.32, 0.22  # inches from one line of words, or of titles, to the next, likewise
 
 
 def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Explanation]]:
@@ -70,7 +70,7 @@ def sentence(
 ) -> Figure:
     """Words on the colors of their relevance; several explanations, `items`, below each other, each with its title."""
     inches = width if ax is None else _inches(ax)[0]
-    room = max(24, int(inches * 72 / (0.5 * WORD * font_scale())))
+    room = max(24, int((inches - 0.3) * 72 / (0.55 * (WORD - 2) * font_scale())))
     return drawn(_each(items, room, title), ax, width)
 
 
@@ -88,8 +88,9 @@ def drawn(every: Sequence[tuple[list[str], Explanation]], ax: Axes | None, width
     probe = new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
     if ax is None:
-        rows = sum(len(block) + len(head) for (head, _), block in zip(every, lines, strict=True))
-        height = LINE * rows + 0.12 * len(every) + 0.1
+        height = 0.1 + 0.18 * len(every)
+        for (head, _), block in zip(every, lines, strict=True):
+            height += HEAD * len(head) + LINE * len(block)
         ax = new_picture(width, height, "none").add_axes((0, 0, 1, 1))
         height *= size
     ax.set_axis_off()
@@ -98,8 +99,9 @@ def drawn(every: Sequence[tuple[list[str], Explanation]], ax: Axes | None, width
     y, line_height = height - 0.1 * size, LINE * size
     for (head, e), block in zip(every, lines, strict=True):
         for text in head:
-            ax.text(0.15, y - 0.7 * line_height, text, fontsize=(WORD - 2) * size, parse_math=False)
-            y -= line_height
+            ax.text(0.15, y - 0.8 * HEAD * size, text, fontsize=(WORD - 2) * size, parse_math=False)
+            y -= HEAD * size
+        y -= 0.06 * size
         shares, mirrored = word_shares(e), right_to_left(e.tokens or ())
         for line in block:
             y -= line_height
