@@ -141,8 +141,8 @@ PAGES = {
     ),
     "html": Page(
         "HTML",
-        "Explanations for your own page, or as a complete page: `from lrpnumpy.show import html`.",
-        (html.page, html.fragment),
+        "A page of several explanations and pictures: `from lrpnumpy.show import html`.",
+        (html.page,),
         "html.",
     ),
     "latex": Page(

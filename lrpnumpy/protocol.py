@@ -55,6 +55,21 @@ class Results(Sequence[Explanation]):
     def __iter__(self) -> Iterator[Explanation]:
         return (self._one(k) for k in range(len(self)))
 
+    @property
+    def _about(self) -> str:
+        """All of them in a line."""
+        return f"<{len(self)} explanations>"
+
+    def __repr__(self) -> str:
+        from lrpnumpy.show import records
+
+        return records.text(self, self._about) if len(self) else self._about
+
+    def _repr_html_(self) -> str:
+        from lrpnumpy.show import records
+
+        return records.fragment(self, self._about)
+
     def numbered(self) -> Iterable[tuple[int, Explanation]]:
         """Each explanation with its number, counted from 1."""
         return enumerate(self, 1)
@@ -256,7 +271,7 @@ def _of_class(values: np.ndarray, c: int, lengths: np.ndarray, scores: np.ndarra
     return values[predicted, np.arange(len(predicted))]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Results):
     """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
@@ -285,6 +300,9 @@ class Comparison(Results):
 
     def _some(self, places: Sequence[int]) -> Comparison:
         return Comparison(tuple(self.explanations[k] for k in places))
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(e.method for e in self)}>"
 
     def __str__(self) -> str:
         from lrpnumpy.show import terminal

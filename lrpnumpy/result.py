@@ -378,6 +378,20 @@ class Explanation:
         return card(self)
 
     @door
+    def plot(self, **options: Any) -> Any:
+        """The picture of lrp.plot that fits: a sentence of words, a map of features and steps, else signals.
+
+        options: those of the picture, such as ax, width and title.
+        """
+        from lrpnumpy.show import plot
+
+        if self.tokens is not None and len(self.inputs) == 1:
+            return plot.sentence(self, **options)
+        if all(part.feature_relevance is not None or part.tokens is not None for part in self.inputs.values()):
+            return plot.feature_map(self, **options)
+        return plot.series(self, **options)
+
+    @door
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
         if not isinstance(target, str) and not checks.is_number(target, int):

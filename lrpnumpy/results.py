@@ -179,7 +179,8 @@ class Explanations(Results):
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def __repr__(self) -> str:
+    @property
+    def _about(self) -> str:
         return f"<{len(self)} explanations by {self.request.method.name}>"
 
     @property

@@ -9,7 +9,7 @@ from lrpnumpy.checks import LrpError, is_number, one_of, shown
 from lrpnumpy.result import Explanation
 
 PREDICTED = "predicted"
-MIXED = "each one's own target, classes mixed"
+MIXED = "the explained class of each record (classes mixed)"
 MOST = 12  # panels
 
 

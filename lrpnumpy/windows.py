@@ -151,7 +151,8 @@ class Windows(Results):
     def _some(self, places: Sequence[int]) -> Windows:
         return Windows(self.inputs, self.starts[[*places]], self.length, self.explanations._some(places))
 
-    def __repr__(self) -> str:
+    @property
+    def _about(self) -> str:
         name = self.explanations.request.method.name
         return f"<{len(self)} windows of {self.length} steps by {name}, of a series of {self.series.length}>"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.paper.tables import show, write_csv, write_latex
 from lrpnumpy import Explanation
-from lrpnumpy.show import color, html, terminal
+from lrpnumpy.show import color, terminal
 
 Rows = Sequence[Sequence[str]]
 
@@ -109,6 +109,16 @@ class Figure:
         return f"![{self.title}]({self.name}.png)"
 
 
+def _words(e: Explanation) -> str:
+    """Words on the colors of their relevance."""
+    found = []
+    for t, share in enumerate(color.scaled(e.relevance)):
+        back = color.rgb(float(share))
+        style = f"background:rgb{back};color:rgb{color.ink(back)};padding:.15em .25em"
+        found.append(f'<span style="{style}" title="{e.relevance[t]:+.4g}">{escape(e.shown(t))}</span>')
+    return f'<div class="sentence">{" ".join(found)}</div>'
+
+
 @dataclass(frozen=True)
 class Heatmaps:
     """Sentences on the colors of their relevance, with cells before and after each."""
@@ -137,7 +147,7 @@ class Heatmaps:
         lines = []
         for before, e, after in self.rows:
             first, last = ("".join(f"<td>{escape(c)}</td>" for c in cells) for cells in (before, after))
-            words = f'<td class="lrp text">{html.sentence(e)}</td>' if e is not None else "<td>-</td>"
+            words = f'<td class="lrp text">{_words(e)}</td>' if e is not None else "<td>-</td>"
             lines.append(f"<tr>{first}{words}{last}</tr>")
         return (
             f'<div class="wide maps"><table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>'

@@ -84,7 +84,8 @@ class Stored(Results):
         """The number of each rejected record, and why it cannot be explained."""
         return self._folder.rejections(len(self._starts) - 1)
 
-    def __repr__(self) -> str:
+    @property
+    def _about(self) -> str:
         custom = f" (custom: {', '.join(self._custom)})" if self._custom else ""
         return f"<{len(self)} explanations by {self.method}{custom} in {self.path}>"
 

@@ -119,7 +119,7 @@ class Cells(NamedTuple):
         return (self.ranks == 1) & (self.samples >= FEWEST)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """Which method to use: printed a table, in a notebook a page; `figure()`, `to_html()`, `to_json()`."""
 
@@ -184,6 +184,11 @@ class Ranking:
     def advice(self) -> str:
         """Which method to use and which to avoid, in one or two sentences."""
         return _advice(self)
+
+    def __repr__(self) -> str:
+        from lrpnumpy.show import ranking
+
+        return ranking.brief(self)
 
     def __str__(self) -> str:
         from lrpnumpy.show import ranking

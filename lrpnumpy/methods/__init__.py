@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from html import escape
 from typing import Any
 
 from lrpnumpy.checks import LrpError
@@ -47,6 +49,7 @@ METHODS: dict[str, Method] = {
     )
 }
 UNSTABLE = ("lrp-prop", "lrp-abs", "lrp-half")  # which often fail their evidence
+WIDTH = 100  # columns of the table of methods
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
 OTHER_NAMES = {  # of methods, in papers and in other libraries
     "contextual-decomposition": "cd", "deepshap": "deeplift", "expected-gradients": "integrated-gradients",
@@ -56,14 +59,30 @@ OTHER_NAMES = {  # of methods, in papers and in other libraries
 
 
 class MethodTable(tuple[Method, ...]):
-    """All methods, shown as a table."""
+    """All methods, shown as a table that fits a screen."""
+
+    HEADS = ("method", "cost", "per feature", "paper", "adds up to", "relevance")
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(m.name, m.cost, m.feature_relevance, m.paper, m.conserves, m.description) for m in self]
 
     def __repr__(self) -> str:
-        heads = ("method", "cost", "per feature", "adds up to", "paper", "relevance")
-        rows = [(m.name, m.cost, m.feature_relevance, m.conserves, m.paper, m.description) for m in self]
-        sizes = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
-        lines = ("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)) for row in [heads, *rows])
-        return "\n".join(line.rstrip() for line in lines)
+        """Two lines for each method: its facts, and what its relevance is."""
+        facts = [self.HEADS[:4], *(row[:4] for row in self._rows)]
+        sizes = [max(len(row[k]) for row in facts) for k in range(4)]
+        lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in facts]
+        found = [lines[0]]
+        for line, (*_, conserves, description) in zip(lines[1:], self._rows, strict=True):
+            about = description if conserves == "-" else f"{description}; adds up to {conserves}"
+            found += [line, textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    ")]
+        return "\n".join(found)
+
+    def _repr_html_(self) -> str:
+        """One table of all."""
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows)
+        heads = "".join(f"<th>{head}</th>" for head in self.HEADS)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 @door

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import dates
+from matplotlib import dates, patheffects, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
@@ -20,13 +21,14 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import BLUE, RED, ink, limit
 from lrpnumpy.show.parts import short, stamps_of, step_unit
 
-FONT = 10  # points of titles; everything else is smaller
+TITLE, SMALL, TINY = "medium", "small", "x-small"  # sizes of fonts, relative to rcParams["font.size"]
 TICKS = 6  # of an axis of steps, at the most
 WIDEST = 200  # inches of a picture
-GAP, BETWEEN = 0.14, 0.6  # inches between axes of one group, and between groups
+GAP, BETWEEN = 0.14, 0.78  # inches between axes of one group, and between groups
 POSITIVE, NEGATIVE = (tuple(v / 255 for v in color) for color in (RED, BLUE))
+NEUTRAL = ("#5b6470", "#98a1ac", "#c3c9d0", "#7f8fa6", "#b3a68f", "#d8d2c4")  # entries of a ledger, the inputs first
 # Low and high values of a feature: colors that are not those of relevance, and visible on white and on black.
-VALUE_MAP = LinearSegmentedColormap.from_list("value", ["#0a9396", "#9d9d9d", "#ee7f00"])
+VALUE_MAP = LinearSegmentedColormap.from_list("value", ["#0a9396", "#8f63c9", "#ee7f00"])
 
 
 class Picture(Figure):
@@ -39,12 +41,17 @@ class Picture(Figure):
 
 
 def new_picture(width: float, height: float, layout: Any = "constrained") -> Picture:
-    """An empty figure of a size in inches. Except with layout "none", its labels stay inside it."""
+    """An empty figure of a size in inches, higher if the font is larger. With a layout its labels stay inside."""
     if not (is_number(width, float) and 1 <= width <= WIDEST):
         raise LrpError(f"width must be a number of inches from 1 to {WIDEST}, got {shown(width)}.")
-    figure = Picture(figsize=(width, height), layout=layout)
+    figure = Picture(figsize=(width, height * font_scale()), layout=layout)
     FigureCanvasAgg(figure)
     return figure
+
+
+def font_scale() -> float:
+    """How large the font of the style is, relative to the default of matplotlib."""
+    return float(rcParams["font.size"]) / 10
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
@@ -74,7 +81,7 @@ def stack(
         for height in heights:
             box = (left, (top - height) / whole, right - left, height / whole)
             group.append(ax.inset_axes(box, sharex=group[0] if group else None))
-            group[-1].tick_params(labelsize=FONT - 2, labelbottom=len(group) == len(heights))
+            group[-1].tick_params(labelsize=SMALL, labelbottom=len(group) == len(heights))
             top -= height + GAP
         top -= BETWEEN - GAP
         made.append(group)
@@ -93,9 +100,24 @@ def line_color(ax: Axes) -> str:
     return "black" if ink((round(255 * r), round(255 * g), round(255 * b))) == (0, 0, 0) else "white"
 
 
-def relevance_map(ax: Axes) -> LinearSegmentedColormap:
-    """Blue for negative, red for positive, and the ground of the axes for 0: right in light and in dark."""
+def relevance_map(ax: Axes, cmap: Any = None) -> Any:
+    """Blue for negative, red for positive, and the ground of the axes for 0, in light and in dark; or the one given."""
+    if cmap is not None:
+        return cmap
     return LinearSegmentedColormap.from_list("relevance", [NEGATIVE, _ground(ax), POSITIVE])
+
+
+def size_map(ax: Axes, cmap: Any = None) -> Any:
+    """From the ground of the axes, for 0, to violet; or the one given."""
+    if cmap is not None:
+        return cmap
+    ends: Any = [_ground(ax), "#8f63c9"]
+    return LinearSegmentedColormap.from_list("size", ends)
+
+
+def halo(ax: Axes) -> list[Any]:
+    """A rim in the color of the ground, so that text can be read where lines cross it."""
+    return [patheffects.withStroke(linewidth=3, foreground=_ground(ax))]
 
 
 def _ground(ax: Axes) -> tuple[float, float, float]:
@@ -123,22 +145,34 @@ def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], 
     if isinstance(norm, Scale) and norm.largest > norm.vmax:  # type: ignore[operator]
         label, extend = f"{label}\nat most ±{norm.largest:.3g}", "both"
     bar = figure_of(ax).colorbar(image, cax=ax.inset_axes(place), extend=extend)
-    bar.set_label(label, fontsize=FONT - 2, parse_math=False)
-    bar.ax.tick_params(labelsize=FONT - 2)
+    bar.set_label(label, fontsize=SMALL, parse_math=False)
+    bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
 
 
 def set_title(ax: Axes, text: str, pad: float | None = None, note: str = "") -> None:
     """The title, and a note below it, in as many lines as they need, `pad` points above the axes."""
     inches = ax.get_window_extent().width / figure_of(ax).dpi
-    room = max(24, int(inches * 72 / (0.56 * FONT)))
-    lines = textwrap.wrap(text, room) + textwrap.wrap(note, room)
-    ax.set_title("\n".join(lines), loc="left", fontsize=FONT, parse_math=False, pad=pad)
+    room = max(24, int(inches * 72 / (0.56 * rcParams["font.size"])))
+    lines = textwrap.wrap(text, room)
+    for line in note.splitlines():
+        lines += textwrap.wrap(line, room)
+    ax.set_title("\n".join(lines), loc="left", fontsize=TITLE, parse_math=False, pad=pad)
 
 
-def name_rows(ax: Axes, names: Sequence[Any], size: float = FONT - 2) -> None:
+def name_rows(ax: Axes, names: Sequence[Any], size: str = SMALL) -> None:
     """Names of the rows 0, 1, … of an axis of y; a dollar sign is one, not the start of a formula."""
     ax.set_yticks(range(len(names)), [short(name) for name in names], fontsize=size, parse_math=False)
+
+
+def wrapped(name: str, room: int = 18) -> str:
+    """A name in lines, broken at spaces and after underscores and hyphens, never inside a word."""
+    lines = [""]
+    for piece in re.findall(r"[^ _-]+[ _-]*|[ _-]+", short(name, 2 * room)):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > room:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.strip() for line in lines)
 
 
 def unit_label(word: str, e: Explanation) -> str:
@@ -169,17 +203,17 @@ def mark_steps(ax: Axes, labels: Any, T: int, group: int = 1) -> None:
         locator = dates.AutoDateLocator(minticks=3, maxticks=TICKS, interval_multiples=True)
         ticks = np.asarray(locator.tick_values(*dates.num2date(numbers[[0, -1]])))
         ticks = ticks[(ticks >= numbers[0]) & (ticks <= numbers[-1])]
-        ax.set_xticks(np.interp(ticks, numbers, np.arange(T)), _written(ticks), fontsize=FONT - 2)
+        ax.set_xticks(np.interp(ticks, numbers, np.arange(T)), _written(ticks), fontsize=SMALL)
     elif labels is not None:
         positions = np.arange(0, T, -(-T // 24))
         words = [short(labels[t], 20) for t in positions]
         slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         is_long = sum(map(len, words)) > 60
-        ax.set_xticks(positions, words, fontsize=FONT - 2, parse_math=False, **(slant if is_long else {}))
+        ax.set_xticks(positions, words, fontsize=SMALL, parse_math=False, **(slant if is_long else {}))
         says = ""
     else:
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True) if T > 1 else FixedLocator([0]))
-        ax.tick_params(axis="x", labelsize=FONT - 2)
+        ax.tick_params(axis="x", labelsize=SMALL)
     if group > 1:
         says = f"{says}   (each column is the sum of {group} {unit}s)".strip()
-    ax.set_xlabel(says, fontsize=FONT - 2, parse_math=False)
+    ax.set_xlabel(says, fontsize=SMALL, parse_math=False)

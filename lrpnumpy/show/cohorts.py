@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, readable
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import FONT, figure_of, new_picture, subject, unit_label
+from lrpnumpy.show.canvas import SMALL, figure_of, new_picture, set_title, subject, unit_label
 from lrpnumpy.show.parts import of_one_class
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 from lrpnumpy.targets import MIXED, Panel, panels
@@ -27,12 +27,16 @@ class Cohorts:
         self.panel, self.what = panel, what
         self.first: Any = None
         self.targets: list[int] = []
+        self.scores: list[float] = []
+        self.bases: list[float] = []  # score of the reference, or 0
         self.dates: list[Any] = []  # label of the step of each prediction
 
     def __iter__(self) -> Iterator[Explanation]:
         for e in self.panel.explanations():
             self.first = self.first or of_one_class(e, self.what)
             self.targets.append(of_one_class(e, self.what).target)  # type: ignore[arg-type]
+            self.scores.append(float(e.score))
+            self.bases.append(0.0 if e.reference_score is None else float(e.reference_score))
             self.dates.append(None if e.labels is None else e.labels[e.predicted_at])
             yield e
 
@@ -66,7 +70,12 @@ class Cohorts:
         """The title of a picture."""
         first, count = self.first, len(self.targets)
         target = unit_label(MIXED, first) if self.panel.name == MIXED else subject(first)
-        return f"{first.method}: {about} of {target}, {count} explanation{'' if count == 1 else 's'}"
+        return f"{first.method}: {about} for {target} (n = {count})"
+
+    def facts(self) -> str:
+        """The mean of f(x) and the base value that relevance starts from."""
+        unit = f" {readable(self.first.output_unit)}" if self.first.output_unit else ""
+        return f"mean f(x) = {np.mean(self.scores):.4g}{unit}, base value {np.mean(self.bases):.4g}{unit}"
 
 
 Paint = Callable[[Axes], None]
@@ -74,9 +83,16 @@ Draw = Callable[[Panel, Any], tuple[float, Paint]]  # a panel and its groups -> 
 
 
 def draw_panels(
-    draw: Draw, many: Iterable[Explanation], by: Any, target: Any, ax: Axes | None, width: float, what: str
+    draw: Draw,
+    many: Iterable[Explanation],
+    by: Any,
+    target: Any,
+    ax: Axes | None,
+    width: float,
+    what: str,
+    title: str | None,
 ) -> Figure:
-    """A picture for one target, or of several classes one below the other.
+    """A picture for one target, or of several classes one below the other; `title` replaces that of the first.
 
     Groups by class are the explanations of each class, so that nothing is mixed.
     """
@@ -100,6 +116,8 @@ def draw_panels(
         axes = picture.subplots(len(drawn), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     for (_, paint), one in zip(drawn, axes, strict=True):
         paint(one)
+    if title is not None:
+        set_title(axes[0], title)
     return figure_of(axes[0])
 
 
@@ -117,5 +135,5 @@ def legend(ax: Axes) -> None:
     beside: Any = (
         {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(ax.get_legend_handles_labels()[0]) > 6 else {}
     )
-    for text in ax.legend(frameon=False, fontsize=FONT - 2, **beside).get_texts():
+    for text in ax.legend(frameon=False, fontsize=SMALL, **beside).get_texts():
         text.set_parse_math(False)

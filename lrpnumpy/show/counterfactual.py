@@ -73,8 +73,8 @@ def _row(change: InputChange) -> str:
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
-    """Before and after: the sentence with what goes in blue and what comes in red, or the changed numbers of a series.
+def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, title: str | None = None) -> Any:
+    """Before and after: a sentence with removed words in blue and new ones in red, or the changed numbers of a series.
 
     `found` is what `lrp.counterfactual` gives.
     """
@@ -92,8 +92,10 @@ def counterfactual(found: Counterfactual, width: float = 8.0) -> Any:
             new = [changed[k] for k in kept]
             sentences.append((_title("after", found.after), _sentence(found, [pairs[k][1] for k in kept], 1.0, new)))
     if sentences:
-        return words.drawn(sentences, width)
-    return _lines(found, width)
+        if title is not None:
+            sentences[0][0].insert(0, title)
+        return words.drawn(sentences, ax, width)
+    return _lines(found, ax, width, title)
 
 
 def _title(when: str, e: Explanation) -> list[str]:
@@ -101,14 +103,14 @@ def _title(when: str, e: Explanation) -> list[str]:
 
 
 def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:
-    """WordEdits whose color shows which of them are changed."""
+    """A sentence whose colors show which words are changed."""
     part = InputPart(sign * np.array(changed, float), tokens=tuple(words))
     return replace(found.before, inputs={next(iter(found.original)): part}, ledger=None, hidden=None, spans=None)
 
 
-def _lines(found: Counterfactual, width: float) -> Any:
-    """The features that change most, before and after; segments that are replaced have a darker ground."""
-    from lrpnumpy.show.canvas import FONT, line_color, mark_steps, new_picture, set_title
+def _lines(found: Counterfactual, ax: Any, width: float, title: str | None) -> Any:
+    """The features that change most, before and after; replaced segments have a darker ground."""
+    from lrpnumpy.show.canvas import SMALL, axes_for, figure_of, line_color, mark_steps, set_title, stack
 
     rows = []
     for name, x in found.original.items():
@@ -120,8 +122,8 @@ def _lines(found: Counterfactual, width: float) -> Any:
                  for d in np.flatnonzero(size)]  # fmt: skip
     rows.sort(key=lambda row: -row[0])
     count = min(len(rows), LINES)
-    picture = new_picture(width, 0.6 + 1.1 * count)
-    axes = picture.subplots(count, 1, squeeze=False)[:, 0]
+    outer = axes_for(ax, width, 0.6 + 1.1 * count)
+    (axes,) = stack(outer, [[1.0] * count], 0, 0.98)
     for ax, (_, label, x, y, name) in zip(axes, rows, strict=False):
         style = "o" if len(x) == 1 else "-"
         ax.plot(x, style, color=line_color(ax), alpha=0.5, linewidth=1, label="before")
@@ -129,10 +131,10 @@ def _lines(found: Counterfactual, width: float) -> Any:
         for one in found.changes:
             if one.kind == "segment" and one.input == name:
                 ax.axvspan(one.start - 0.5, one.stop - 0.5, color="C1", alpha=0.12, linewidth=0)
-        ax.set_ylabel(short(label), fontsize=FONT - 2, parse_math=False)
+        ax.set_ylabel(short(label), fontsize=SMALL, parse_math=False)
         mark_steps(ax, found.before.inputs[name].labels, len(x))
-        ax.tick_params(labelsize=FONT - 2)
+        ax.tick_params(labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=FONT - 2)
-    set_title(axes[0], _headline(found))
-    return picture
+    axes[0].legend(frameon=False, fontsize=SMALL)
+    set_title(outer, title or _headline(found))
+    return figure_of(outer)

@@ -15,7 +15,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
 from lrpnumpy.result import InputPart
-from lrpnumpy.show.canvas import FONT, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
+from lrpnumpy.show.canvas import SMALL, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
 from lrpnumpy.show.parts import short
 
 UNITS = 3  # number drawn by default
@@ -34,6 +34,7 @@ def gates(
     layer: str | None = None,
     ax: Axes | None = None,
     width: float = 8.0,
+    title: str | None = None,
 ) -> Figure:
     """Gates and states of chosen units over time, below the input: what `trace` gives for a `model` and an input `x`.
 
@@ -64,11 +65,11 @@ def gates(
             place.plot(values[:, unit], color=f"C{k % 10}", linewidth=1.1, marker=marker, label=f"unit {unit}")
         _label(place, NAMES[kind])
     places[-1].legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=min(8, len(chosen)), frameon=False, fontsize=FONT - 2
+        loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=min(8, len(chosen)), frameon=False, fontsize=SMALL
     )
     mark_steps(places[-1], labels, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
-    set_title(ax, f"Gates and states of layer {layer} ({kind}, {H} units)")
+    set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)")
     return figure_of(ax)
 
 
@@ -95,6 +96,6 @@ def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
 
 
 def _label(ax: Axes, name: str) -> None:
-    ax.set_ylabel(short(name), rotation=0, ha="right", va="center", fontsize=FONT - 2, parse_math=False)
+    ax.set_ylabel(short(name), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
     ax.locator_params(axis="y", nbins=3)
     ax.spines[["top", "right"]].set_visible(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lrpnumpy.protocol import Comparison
@@ -19,6 +19,15 @@ STYLE = """
 .lrp table { border-collapse: collapse; font-size: .9rem; line-height: 1.5 }
 .lrp td, .lrp th { padding: .1rem .7rem; text-align: left; vertical-align: top }
 """.strip()
+
+
+def table(head: str, heads: Sequence[str], rows: Iterable[Sequence[str]], foot: str = "") -> str:
+    """A piece of HTML: a line, a table and another line."""
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    names = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    drawn = f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
+    note = f'<div class="note">{escape(foot)}</div>' if foot else ""
+    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{escape(head)}</div>{drawn}{note}</div>'
 
 
 def picture(figure: Any, says: str = "") -> str:
@@ -40,7 +49,7 @@ def page(items: Any, heading: str = "Explanation") -> str:
         if isinstance(item, str):
             body += item
         else:
-            body += item._repr_html_() if hasattr(item, "_repr_html_") else picture(item)
+            body += picture(item) if hasattr(item, "savefig") else item._repr_html_()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

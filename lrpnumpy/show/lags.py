@@ -14,7 +14,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
-    FONT,
+    SMALL,
     Scale,
     axes_for,
     color_scale,
@@ -38,6 +38,7 @@ def memory(
     target: int | str | None = None,
     ax: Axes | None = None,
     width: float = 8.0,
+    title: str | None = None,
 ) -> Figure:
     """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
@@ -47,7 +48,7 @@ def memory(
     "season" and "month" are those of the prediction, and a list has one label for each explanation. `target` is as in
     `bars`.
     """
-    return draw_panels(_memory, many, by, target, ax, width, "memory")
+    return draw_panels(_memory, many, by, target, ax, width, "memory", title)
 
 
 def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
@@ -77,18 +78,24 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
         ax.set_xlim(0, max(1, len(steps) - 1))
         _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
         legend(ax)
-        ax.set_xlabel(f"{unit}s before the prediction", fontsize=FONT - 2)
+        ax.set_xlabel(f"{unit}s before the prediction", fontsize=SMALL)
         summed = "" if first.feature_relevance is None or first.tokens is not None else ", summed over features"
-        ax.set_ylabel(unit_label(f"|relevance|{summed}", first), fontsize=FONT - 2, parse_math=False)
-        ax.tick_params(labelsize=FONT - 2)
+        ax.set_ylabel(unit_label(f"|relevance|{summed}", first), fontsize=SMALL, parse_math=False)
+        ax.tick_params(labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
-        set_title(ax, cohorts.headline("relevance by lag"))
+        set_title(ax, cohorts.headline("relevance by lag"), note=cohorts.facts())
 
     return 3.4, paint
 
 
 @door
-def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+def horizons(
+    items: Explanation | Iterable[Explanation],
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
+) -> Figure:
     """A map of forecast horizon and lag: which steps matter for a forecast of one step ahead, of two, of three.
 
     `items` is an explanation of all outputs (target="all"), or several such, whose mean is drawn. The outputs of the
@@ -107,16 +114,22 @@ def horizons(items: Explanation | Iterable[Explanation], ax: Axes | None = None,
     if first is None:
         raise LrpError("horizons: there are no explanations; pass at least one.")
     names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
-    mean = "" if count == 1 else f", mean of {count} explanations"
+    mean = "" if count == 1 else f" (mean, n = {count})"
     ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
-    _lag_map(ax, table / count, names, first, "the last one")
-    ax.set_ylabel("output" if first.classes else "horizon", fontsize=FONT - 2)
-    set_title(ax, f"{first.method}: relevance by horizon and lag{mean}")
+    _lag_map(ax, table / count, names, first, "the last one", cmap)
+    ax.set_ylabel("output" if first.classes else "horizon", fontsize=SMALL)
+    set_title(ax, title or f"{first.method}: relevance by horizon and lag{mean}")
     return figure_of(ax)
 
 
 @door
-def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0) -> Figure:
+def predictions(
+    many: Iterable[Explanation],
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
+) -> Figure:
     """A map of prediction and lag: which of the steps before it each prediction goes back to.
 
     `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
@@ -129,29 +142,29 @@ def predictions(many: Iterable[Explanation], ax: Axes | None = None, width: floa
     sums, group = grouped(np.nan_to_num(lags), ROWS)
     counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
     ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
-    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction")
+    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction", cmap)
     rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
-    ax.set_ylabel(rows, fontsize=FONT - 2)
-    set_title(ax, cohorts.headline("relevance by prediction and lag"))
+    ax.set_ylabel(rows, fontsize=SMALL)
+    set_title(ax, title or cohorts.headline("relevance by prediction and lag"), note=cohorts.facts())
     return figure_of(ax)
 
 
-def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str) -> None:
+def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:
     """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
     count, T = table.shape
     unit = step_unit(first.labels)
     cells, group = grouped(table.T)
     image = ax.imshow(
-        cells.T, cmap=relevance_map(ax), norm=Scale(cells), aspect="auto", interpolation="nearest",
+        cells.T, cmap=relevance_map(ax, cmap), norm=Scale(cells), aspect="auto", interpolation="nearest",
         extent=(-0.5, len(cells) * group - 0.5, count - 0.5, -0.5),
     )  # fmt: skip
     shown_rows = range(0, count, -(-count // 25))
-    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=FONT - 2, parse_math=False)
+    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=SMALL, parse_math=False)
     ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    ax.tick_params(axis="x", labelsize=FONT - 2)
+    ax.tick_params(axis="x", labelsize=SMALL)
     note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
-    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=FONT - 2)
+    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=SMALL)
     color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of many explanations by feature: bars of mean absolute relevance with intervals, and a beeswarm."""
+"""Pictures of many explanations by feature: bars of mean absolute relevance with intervals, a beeswarm, a heat map."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
-    FONT,
+    NEUTRAL,
+    SMALL,
     VALUE_MAP,
+    Scale,
     color_scale,
     line_color,
     name_rows,
+    relevance_map,
     set_title,
+    size_map,
     unit_label,
 )
 from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
@@ -25,6 +30,7 @@ from lrpnumpy.show.parts import by_variable, short, shown
 from lrpnumpy.targets import Panel
 
 FEATURES = 20  # rows of a beeswarm or of bars
+GROUPS = 6  # of bars; more are a map
 DOTS = 3000  # of a row of a beeswarm
 BINS = 120  # of a row of a beeswarm
 RELEVANCE, SIZE = 0, 1  # what rows are ordered by
@@ -48,21 +54,41 @@ def bars(
     target: int | str | None = None,
     ax: Axes | None = None,
     width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
 ) -> Figure:
     """Mean absolute relevance of each feature over `many` explanations, with 95 % intervals of the mean.
 
     Magnitudes are summed over the steps of an explanation; of a text there is a bar for each token. With `by` there is
     a bar for each group: "class" is that explained, "year", "season" and "month" are those of the prediction, and a
-    list has one label for each explanation. `target` is the class that all are explained for; None is the one that was
-    explained, the positive one of two classes, or a panel for each class, and "predicted" mixes the predicted classes.
-    If there are more than 20 features, the most relevant are drawn; a note states it.
+    list has one label for each explanation. More than 6 groups are drawn as a map. `target` is the class that all are
+    explained for; None is the one that was explained, the positive one of two classes, or a panel for each class, and
+    "predicted" mixes the predicted classes. If there are more than 20 features, the
+    most relevant are drawn; a note states it.
     """
-    return draw_panels(_bars, many, by, target, ax, width, "bars")
+
+    def draw(panel: Panel, labels: Any) -> tuple[float, Paint]:
+        sums = _sums(panel, "bars", SIZE)
+        groups = sums.cohorts.groups(labels)
+        if len(groups) > GROUPS:
+            return 1.6 + 0.26 * len(sums.names), lambda ax: _map_of_groups(ax, sums, groups, cmap)
+        return _bars(sums, groups, by)
+
+    return draw_panels(draw, many, by, target, ax, width, "bars", title)
 
 
-def _bars(panel: Panel, by: Any) -> tuple[float, Paint]:
-    sums = _sums(panel, "bars", SIZE)
-    groups = sums.cohorts.groups(by)
+def _map_of_groups(ax: Axes, sums: FeatureSums, groups: dict[str | None, np.ndarray], cmap: Any) -> None:
+    """Mean absolute relevance of each feature, a row, in each group, a column."""
+    table = np.array([mean_and_error(sums.size[rows])[0] for rows in groups.values()]).T
+    image = ax.imshow(table, cmap=size_map(ax, cmap), vmin=0, aspect="auto", interpolation="nearest")
+    _rows_of_features(ax, sums)
+    names = [f"{short(name, 12)}\n({len(rows)})" for name, rows in groups.items()]
+    ax.set_xticks(range(len(groups)), names, fontsize=SMALL, parse_math=False)
+    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("mean |relevance|", sums.cohorts.first))
+    set_title(ax, sums.cohorts.headline("mean |relevance| per feature"), note=sums.cohorts.facts())
+
+
+def _bars(sums: FeatureSums, groups: dict[str | None, np.ndarray], by: Any) -> tuple[float, Paint]:
     thick = 0.8 / len(groups)
 
     def paint(ax: Axes) -> None:
@@ -78,15 +104,20 @@ def _bars(panel: Panel, by: Any) -> tuple[float, Paint]:
         if by is not None:
             legend(ax)
         label = unit_label("mean over explanations of |relevance|, summed over steps", sums.cohorts.first)
-        ax.set_xlabel(label, fontsize=FONT - 2)
-        set_title(ax, sums.cohorts.headline("mean absolute relevance"))
+        ax.set_xlabel(label, fontsize=SMALL)
+        set_title(ax, sums.cohorts.headline("mean |relevance| per feature"), note=sums.cohorts.facts())
 
     return 1.2 + len(sums.names) * (0.26 if len(groups) == 1 else 0.14 + 0.14 * len(groups)), paint
 
 
 @door
 def beeswarm(
-    many: Iterable[Explanation], target: int | str | None = None, ax: Axes | None = None, width: float = 8.0
+    many: Iterable[Explanation],
+    target: int | str | None = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
 ) -> Figure:
     """Relevance against value, feature by feature: a dot for each of `many` explanations.
 
@@ -94,10 +125,12 @@ def beeswarm(
     feature's 5th percentile to its 95th; text has one row per token. `target` is as in `bars`. If there are more than
     20 features, the most relevant are drawn, and of more than 3,000 explanations every k-th; a note states it.
     """
-    return draw_panels(_beeswarm, many, None, target, ax, width, "beeswarm")
+    return draw_panels(
+        lambda panel, by: _beeswarm(panel, cmap or VALUE_MAP), many, None, target, ax, width, "beeswarm", title
+    )
 
 
-def _beeswarm(panel: Panel, by: Any) -> tuple[float, Paint]:
+def _beeswarm(panel: Panel, cmap: Any) -> tuple[float, Paint]:
     sums = _sums(panel, "beeswarm", RELEVANCE)
     drawn = np.flatnonzero(np.isfinite(sums.size).all(axis=1))
     drawn = drawn[:: -(-len(drawn) // DOTS) or 1]
@@ -112,7 +145,7 @@ def _beeswarm(panel: Panel, by: Any) -> tuple[float, Paint]:
             ax.scatter(R[known], heights[known], color=ink, **look)
         else:
             shares = _shares(sums.values)[drawn]
-            dots = ax.scatter(R[known], heights[known], c=shares[known], cmap=VALUE_MAP, vmin=0, vmax=1, **look)
+            dots = ax.scatter(R[known], heights[known], c=shares[known], cmap=cmap, vmin=0, vmax=1, **look)
             color_scale(ax, dots, (1.02, 0.0, 0.014, 1.0), "value of the feature (mean over steps)")
             ax.child_axes[-1].set_yticks([0, 1], ["low", "high"])
         ax.axvline(0, color=ink, linewidth=0.8, zorder=0)
@@ -120,10 +153,62 @@ def _beeswarm(panel: Panel, by: Any) -> tuple[float, Paint]:
         total = len(sums.relevance)
         some = "" if len(drawn) == total else f"   ({len(R)} of {total} explanations are drawn)"
         label = unit_label("relevance, summed over steps", sums.cohorts.first) + some
-        ax.set_xlabel(label, fontsize=FONT - 2, parse_math=False)
-        set_title(ax, sums.cohorts.headline("relevance by feature"))
+        ax.set_xlabel(label, fontsize=SMALL, parse_math=False)
+        set_title(ax, sums.cohorts.headline("relevance per feature"), note=sums.cohorts.facts())
 
     return 1.2 + 0.42 * len(sums.names), paint
+
+
+@door
+def heatmap(
+    many: Iterable[Explanation],
+    target: int | str | None = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
+) -> Figure:
+    """Relevance of every feature, a row, in each of `many` explanations, a column, in the order of their scores.
+
+    The score f(x) of each is above, with the base value as a dashed line; mean absolute relevance is at the side.
+    Relevance is summed over steps; of a text there is a row for each token. `target` is as in `bars`. Of more than 20
+    features those of most relevance are drawn, which the picture says.
+    """
+    return draw_panels(lambda panel, by: _heatmap(panel, cmap), many, None, target, ax, width, "heatmap", title)
+
+
+def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
+    sums = _sums(panel, "heatmap", SIZE)
+    scores = np.array(sums.cohorts.scores)
+    order = np.argsort(scores, kind="stable")
+    table = np.nan_to_num(sums.relevance[order], posinf=0.0, neginf=0.0).T  # (F, N)
+    count, size = table.shape[1], mean_and_error(sums.size)[0]
+
+    def paint(ax: Axes) -> None:
+        ax.set_axis_off()
+        above = ax.inset_axes((0.0, 0.82, 0.8, 0.18))
+        place = ax.inset_axes((0.0, 0.0, 0.8, 0.78), sharex=above)
+        side = ax.inset_axes((0.82, 0.0, 0.13, 0.78), sharey=place)
+        image = place.imshow(
+            table, cmap=relevance_map(ax, cmap), norm=Scale(table), aspect="auto", interpolation="nearest"
+        )
+        _rows_of_features(place, sums)
+        place.set_xlabel("records, in the order of f(x)", fontsize=SMALL)
+        above.plot(np.arange(count), scores[order], color=line_color(ax), marker="o" if count < 30 else None, ms=3)
+        above.axhline(float(np.mean(sums.cohorts.bases)), color=line_color(ax), linestyle="--", linewidth=0.8)
+        above.set_xlim(-0.5, count - 0.5)
+        place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        above.set_ylabel(unit_label("f(x)", sums.cohorts.first), fontsize=SMALL, parse_math=False)
+        above.tick_params(labelsize=SMALL, labelbottom=False)
+        above.spines[["top", "right"]].set_visible(False)
+        side.barh(np.arange(len(size)), size, color=NEUTRAL[0], height=0.8)
+        side.tick_params(labelsize=SMALL, labelleft=False, left=False)
+        side.set_xlabel("mean\n|relevance|", fontsize=SMALL)
+        side.spines[["top", "right", "left"]].set_visible(False)
+        color_scale(ax, image, (0.97, 0.0, 0.014, 0.78), unit_label("relevance", sums.cohorts.first))
+        set_title(ax, sums.cohorts.headline("relevance per feature and record"), note=sums.cohorts.facts())
+
+    return 2.4 + 0.26 * len(sums.names), paint
 
 
 def _sums(panel: Panel, what: str, most: int) -> FeatureSums:
@@ -189,6 +274,6 @@ def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     ax.set_ylim(len(sums.names) - 0.4, -0.6)
     if len(sums.names) < sums.total:
         words = "tokens" if sums.cohorts.first.tokens is not None else "features"
-        ax.set_ylabel(f"{len(sums.names)} of {sums.total} {words}, those of most relevance", fontsize=FONT - 2)
-    ax.tick_params(axis="x", labelsize=FONT - 2)
+        ax.set_ylabel(f"{len(sums.names)} of {sums.total} {words}, those of most relevance", fontsize=SMALL)
+    ax.tick_params(axis="x", labelsize=SMALL)
     ax.spines[["top", "right"]].set_visible(False)

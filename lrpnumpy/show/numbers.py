@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,15 @@ def map_of(part: Shown, most: int) -> Map:
     if len(part.features) != D:  # one number per step, of several features
         names = ("relevance",)
     return Map(names, relevance, scaled(relevance, limit(relevance)[0]), values, total, group, D - len(some))
+
+
+def decimals(values: Sequence[float], digits: int = 4) -> int:
+    """How many decimals the numbers of one column have, so that the largest has so many digits."""
+    sizes = np.abs(np.asarray(values, float))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    if largest == 0:
+        return digits - 1
+    return int(np.clip(digits - 1 - np.floor(np.log10(largest)), 0, 8))
 
 
 def sparks(heights: np.ndarray) -> str:

@@ -110,6 +110,20 @@ def evidence_line(e: Explanation) -> str:
     return readable(e.evidence().line)
 
 
+def facts_line(e: Explanation) -> str:
+    """f(x) and the base value that relevance starts from: the score of the reference, or 0."""
+    unit = f" {readable(e.output_unit)}" if e.output_unit else ""
+    if not claims_shares(e):
+        return f"f(x) = {float(e.score):.4g}{unit}"
+    base = 0.0 if e.reference_score is None else float(e.reference_score)
+    return f"f(x) = {float(e.score):.4g}{unit}, base value {base:.4g}{unit}"
+
+
+def notes(e: Explanation) -> str:
+    """What is below the title of a picture of one explanation: f(x), the base value, the evidence."""
+    return "\n".join(filter(None, (facts_line(e), evidence_line(e))))
+
+
 def claims_shares(e: Explanation) -> bool:
     """Whether relevance is a share of the score: the gradient, and changes of a probability, are not."""
     return e.method not in ("gradient", "occlusion-p")
@@ -153,12 +167,6 @@ def by_variable(e: Explanation, what: str) -> Explanation:
 def _are_words(e: Explanation, part: InputPart) -> bool:
     """Whether these are words beside other inputs: each is shown with one number, not one per coordinate."""
     return part.tokens is not None and len(e.inputs) > 1
-
-
-def feature_names(parts: list[Shown]) -> list[str]:
-    """Names of all features; of several inputs each begins with that of its input."""
-    several = len(parts) > 1
-    return [f"{part.name}: {name}" if several else name for part in parts for name in part.features]
 
 
 def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple[str, float]]:

@@ -1,15 +1,15 @@
 """Explanations as matplotlib figures: `lrp.plot.feature_map(e)`, `lrp.plot.memory(many)`, and so on.
 
 Each function returns a Figure that is tied to no window and shows itself in a notebook; `figure.savefig("why.svg")`
-writes PNG, SVG or PDF. All except `sentence` also draw into your own axes: `lrp.plot.waterfall(e, ax=ax)`. Colors
-follow the style of matplotlib, light or dark.
+writes PNG, SVG or PDF. All draw into your own axes, too: `lrp.plot.waterfall(e, ax=ax)`. Fonts and colors follow the
+style of matplotlib, light or dark. `e.plot()` draws the picture that fits an explanation.
 """
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
 from lrpnumpy.show.interactions import interactions
 from lrpnumpy.show.lags import horizons, memory, predictions
-from lrpnumpy.show.many import bars, beeswarm
+from lrpnumpy.show.many import bars, beeswarm, heatmap
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import waterfall
 from lrpnumpy.show.words import ledger, right_to_left, sentence
@@ -20,6 +20,7 @@ __all__ = [
     "counterfactual",
     "feature_map",
     "gates",
+    "heatmap",
     "horizons",
     "interactions",
     "ledger",
@@ -31,7 +32,12 @@ __all__ = [
     "waterfall",
 ]
 
-_SHARED = {"ax": "axes to draw into; None creates a figure", "width": "width of the figure in inches"}
+_SHARED = {
+    "ax": "axes to draw into; None creates a figure",
+    "width": "width of the figure in inches",
+    "title": "replaces the title that the picture has by default",
+    "cmap": "a colormap of matplotlib, or its name; replaces the default",
+}
 
 for _name in [name for name in __all__ if name != "right_to_left"]:
     _picture = globals()[_name]

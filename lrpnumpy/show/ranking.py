@@ -22,14 +22,15 @@ STYLE = """
 .ranking .wide { overflow-x: auto }
 .ranking td, .ranking th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8886 }
 .ranking td { white-space: nowrap }
-.ranking :is(td, th):first-child, .ranking dd { text-align: left }
+.ranking :is(td, th):first-child { text-align: left }
+.ranking .meanings :is(td, th) { text-align: left; white-space: normal; vertical-align: top }
 .ranking .first { background: #2a9d8f2e }
-.ranking small { opacity: .7 }
-.ranking dt { font-weight: 600 }
+.ranking small { opacity: .8 }
 .ranking img { max-width: 100%; background: white; border-radius: .3rem }
 """.strip()
 
 
+WIDTH = 100  # columns of what an interpreter shows
 KNOWN = "On networks whose truth is known (this does not enter the rank)"
 NOTE = (
     "* no method is better by more than chance (p < 0.05, paired bootstrap, corrected by Holm); ± is half of a 95 % "
@@ -106,6 +107,17 @@ def text(found: Ranking) -> str:
     for name in found.cells:
         lines.append(textwrap.fill(f"{_title(name)}: {COLUMNS[name].meaning}", 110, subsequent_indent="    "))
     return "\n".join(lines).lstrip("\n")
+
+
+def brief(found: Ranking) -> str:
+    """The advice, and a table of the mean rank and as many columns as fit: what an interpreter shows."""
+    rows = _rows(found, _tables(found)[""])
+    for row, rank in zip(rows, ["mean rank", *(rank_text(found, m) for m in found.order)], strict=True):
+        row.insert(1, rank)
+    first = _blocks(rows, WIDTH)[0]
+    return "\n".join(
+        [textwrap.fill(found.advice, WIDTH), "", *first, "", "print() shows all columns and their meaning."]
+    )
 
 
 def _blocks(rows: list[list[str]], width: int) -> list[list[str]]:
@@ -191,12 +203,12 @@ def fragment(found: Ranking) -> str:
         if names:
             tables += (f"<h2>{escape(title)}</h2>" if title else "") + _table(found, names, not title)
     meanings = "".join(
-        f"<dt>{escape(_title(name))}</dt><dd>{escape(COLUMNS[name].meaning)}</dd>" for name in found.cells
+        f"<tr><th>{escape(_title(name))}</th><td>{escape(COLUMNS[name].meaning)}</td></tr>" for name in found.cells
     )
     return (
         f'<style>{STYLE}</style><div class="ranking"><p><strong>{escape(found.advice)}</strong></p>'
         f"<p>{escape(_heading(found))}</p>{tables}<p><small>Green: no method is better by more than chance. Small: the "
-        f"95 % interval of a bootstrap.</small></p><dl>{meanings}</dl></div>"
+        f'95 % interval of a bootstrap.</small></p><table class="meanings">{meanings}</table></div>'
     )
 
 

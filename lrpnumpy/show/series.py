@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,15 @@ from matplotlib.figure import Figure
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
-    FONT,
     NEGATIVE,
     POSITIVE,
+    SMALL,
+    TINY,
     Scale,
     axes_for,
     color_scale,
     figure_of,
+    font_scale,
     line_color,
     mark_steps,
     name_rows,
@@ -27,9 +28,10 @@ from lrpnumpy.show.canvas import (
     stack,
     stacked_height,
     unit_label,
+    wrapped,
 )
-from lrpnumpy.show.parts import Shown, by_variable, evidence_line, folded, grouped, short, shown, with_value
-from lrpnumpy.show.terminal import title
+from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, notes, short, shown, with_value
+from lrpnumpy.show.terminal import title as title_of
 
 ROWS = 60  # features of a map; more are folded
 SIGNALS = 12  # signals of a picture
@@ -38,10 +40,17 @@ BARS = 40  # bars of one step
 
 
 @door
-def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
+def feature_map(
+    e: Explanation,
+    x: Any = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
+) -> Figure:
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
-    Every input of the network is drawn: a series as a map, one step or a static vector as bars beside. With more than
+    Every input of the network is drawn: a series as a map, one step or a static vector as bars below. With more than
     400 steps, each column is the sum of several; a note states it. `x` are the values to draw, as `explain` got them,
     where the explanation does not have them: an array, or a dict by input.
     """
@@ -62,20 +71,28 @@ def feature_map(e: Explanation, x: Any = None, ax: Axes | None = None, width: fl
         cells, group = grouped(table)
         T = len(table)
         image = place.imshow(
-            cells.T, cmap=relevance_map(place), norm=norm, aspect="auto", interpolation="nearest",
+            cells.T, cmap=relevance_map(place, cmap), norm=norm, aspect="auto", interpolation="nearest",
             extent=(-0.5, len(cells) * group - 0.5, table.shape[1] - 0.5, -0.5),
         )  # fmt: skip
-        name_rows(place, names, FONT - 2 if len(names) <= 25 else FONT - 4)
-        _end_of_series(place, part, T, group, len(parts) > 1)
-    return _finished(ax, e, image, vectors, bars)
+        name_rows(place, names, SMALL if len(names) <= 25 else TINY)
+        mark_steps(place, part.labels, T, group)
+        _name_input((above or [place])[0], part, len(parts) > 1)
+    return _finished(ax, e, image, vectors, bars, title)
 
 
 @door
-def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float = 8.0) -> Figure:
-    """Numeric inputs of `e` as signals on the color of their relevance: that of each variable, or that of the step.
+def series(
+    e: Explanation,
+    x: Any = None,
+    ax: Axes | None = None,
+    width: float = 8.0,
+    title: str | None = None,
+    cmap: Any = None,
+) -> Figure:
+    """Numeric inputs of `e` as signals on the color of their relevance: that of each feature, or that of the step.
 
     If there are more than 12 features, the most relevant are drawn; a note states it. Every input of the network
-    has its part: a static vector, or a single step, as bars beside. `x` is as for `feature_map`.
+    has its part: a static vector, or a single step, as bars below. `x` is as for `feature_map`.
     """
     parts = shown(e, "series", x)
     many, vectors = _divided(parts)
@@ -93,15 +110,16 @@ def series(e: Explanation, x: Any = None, ax: Axes | None = None, width: float =
         for place, d in zip(places, features, strict=True):
             low, high = _signal(place, part, int(d))
             image = place.imshow(
-                cells[None, :, min(d, cells.shape[1] - 1)], cmap=relevance_map(place), norm=norm, aspect="auto",
+                cells[None, :, min(d, cells.shape[1] - 1)], cmap=relevance_map(place, cmap), norm=norm, aspect="auto",
                 interpolation="nearest", extent=(-0.5, len(cells) * group - 0.5, low, high), zorder=0,
             )  # fmt: skip
             place.set_ylim(low, high)
-        _end_of_series(place, part, T, group, len(parts) > 1)
+        mark_steps(place, part.labels, T, group)
+        _name_input(places[0], part, len(parts) > 1)
         if len(features) < len(part.features):
             says = f"{len(features)} of {len(part.features)} features, those of most relevance"
-            place.set_xlabel(f"{place.get_xlabel()}   {says}".strip(), fontsize=FONT - 2, parse_math=False)
-    return _finished(ax, e, image, vectors, bars)
+            place.set_xlabel(f"{place.get_xlabel()}   {says}".strip(), fontsize=SMALL, parse_math=False)
+    return _finished(ax, e, image, vectors, bars, title)
 
 
 def _divided(parts: list[Shown]) -> tuple[list[Shown], list[Shown]]:
@@ -112,55 +130,58 @@ def _divided(parts: list[Shown]) -> tuple[list[Shown], list[Shown]]:
 def _divide(
     ax: Axes | None, width: float, heights: list[list[float]], vectors: list[Shown]
 ) -> tuple[Axes, list[list[Axes]], list[Axes]]:
-    """Axes for the series on the left, one below the other, and axes for the vectors on the right, or alone."""
-    lengths = [[0.1 + 0.22 * min(BARS, len(part.features))] for part in vectors]
-    whole = max(stacked_height(some) for some in (heights, lengths) if some)
-    ax = axes_for(ax, width, whole + 1.0)
-    stacks = stack(ax, heights, 0, 0.62 if vectors else 0.97, whole)
-    bars = stack(ax, lengths, 0.88 if heights else 0, 1, whole)
-    return ax, stacks, [one for group in bars for one in group]
+    """Axes one below the other: those of the series, then one for each vector."""
+    groups = [*heights, *([0.1 + 0.22 * min(BARS, len(part.features))] for part in vectors)]
+    ax = axes_for(ax, width, stacked_height(groups) + 1.3)
+    stacks = stack(ax, groups, 0, 0.97)
+    return ax, stacks[: len(heights)], [group[0] for group in stacks[len(heights) :]]
 
 
 def _signal(ax: Axes, part: Shown, d: int) -> tuple[float, float]:
-    """One feature's values as a line, where they are known; and the limits of its axis."""
-    ink = line_color(ax)
-    name = "\n".join(textwrap.wrap(short(part.features[d], 36), 18))
-    ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=FONT - 2, parse_math=False)
+    """One feature's values as a line, or as steps where they are 0 and 1; and the limits of its axis."""
+    ax.set_ylabel(wrapped(part.features[d]), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
     if part.values is None:
         ax.set_yticks([])
         return 0.0, 1.0
     values = part.values[:, d]
-    ax.plot(np.arange(len(values)), values, color=ink, linewidth=1.1 if len(values) <= 500 else 0.6)
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    pad = 0.08 * (high - low) or max(0.5, 0.1 * abs(high))
+    known = values[np.isfinite(values)]
+    style: Any = "steps-mid" if np.isin(known, (0, 1)).all() else "default"
+    thin = 1.1 if len(values) <= 500 else 0.6
+    ax.plot(np.arange(len(values)), values, color=line_color(ax), linewidth=thin, drawstyle=style)
+    low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+    if low >= high:  # a constant is drawn against 0
+        low, high = min(low, 0.0), max(high, 0.0)
+    pad = 0.08 * (high - low) or 0.5
     ax.set_ylim(low - pad, high + pad)
     ax.locator_params(axis="y", nbins=3)
     return low - pad, high + pad
 
 
-def _end_of_series(ax: Axes, part: Shown, T: int, group: int, several: bool) -> None:
-    """The axis of steps below the last row of one input, with the input's name where there are several."""
-    mark_steps(ax, part.labels, T, group)
+def _name_input(ax: Axes, part: Shown, several: bool) -> None:
+    """The name of an input above its first axes, where there are several inputs."""
     if several:
-        ax.set_xlabel(f"{short(part.name)}   {ax.get_xlabel()}".strip(), fontsize=FONT - 2, parse_math=False)
+        ax.set_title(short(part.name), loc="left", fontsize=SMALL, fontweight="bold", parse_math=False)
 
 
-def _finished(ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: list[Axes]) -> Figure:
-    """The bars of what has one step, the color scale and the title."""
+def _finished(
+    ax: Axes, e: Explanation, image: Any, vectors: list[Shown], bars: list[Axes], title: str | None
+) -> Figure:
+    """The bars of inputs that have one step, the color scale and the title."""
+    several = len(e.inputs) > 1
     for place, part in zip(bars, vectors, strict=True):
-        _bars(place, part, unit_label("relevance", e), beside=image is not None)
-        if len(e.inputs) > 1:
-            place.set_title(short(part.name), loc="left", fontsize=FONT - 1, parse_math=False)
+        _bars(place, part, unit_label("relevance", e))
+        _name_input(place, part, several)
     if image is not None:
         whole = ax.get_window_extent().height / figure_of(ax).dpi
-        left = 0.675 if vectors else 0.985
-        color_scale(ax, image, (left, 0.0, 0.014, min(1.0, 2.5 / whole)), unit_label("relevance", e))
+        high = min(1.0, 2.5 / whole)
+        color_scale(ax, image, (0.985, 1 - high, 0.014, high), unit_label("relevance", e))
     one_step = "" if image is not None else "  One step: what is explained are features."
-    set_title(ax, title(e) + one_step, note=evidence_line(e))
+    pad = 20 * font_scale() if several else None  # above the name of the first input
+    set_title(ax, title or title_of(e) + one_step, pad=pad, note=notes(e))
     return figure_of(ax)
 
 
-def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
+def _bars(ax: Axes, part: Shown, label: str) -> None:
     """One step, or a static vector: a bar for each feature, with its value beside the name."""
     relevance, names = part.relevance[0], list(part.features)
     if part.relevance.shape[1] < len(names):
@@ -175,11 +196,8 @@ def _bars(ax: Axes, part: Shown, label: str, beside: bool) -> None:
     ax.axvline(0, color=line_color(ax), linewidth=0.8)
     ax.set_ylim(len(entries) - 0.5, -0.5)
     finite = np.nan_to_num(sizes, posinf=0, neginf=0)
-    largest = float(finite[np.abs(finite).argmax()])
-    end = abs(largest) or 1.0
+    end = float(np.abs(finite).max()) or 1.0
     ax.set_xlim(-1.05 * end, 1.05 * end)
-    ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=FONT - 2, parse_math=False)
-    if beside:  # there is room for two numbers
-        ax.yaxis.tick_right()
-        ax.set_xticks([0.0, largest], ["0", f"{largest:.2g}"])
-    ax.set_xlabel(label, fontsize=FONT - 2, parse_math=False)
+    ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=SMALL, parse_math=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(label, fontsize=SMALL, parse_math=False)

@@ -111,7 +111,7 @@ def ledger_line(ledger: Any) -> str:
         return f"left unassigned by the words: {ledger.unassigned:+.4g}{total}"
     if ledger is None:
         return ""
-    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items()]
+    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items() if value or name == "inputs"]
     return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
 
 

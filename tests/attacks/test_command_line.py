@@ -147,7 +147,7 @@ WRONG = [
     ("corpus x.jsonl o.h5 more", "unrecognized arguments: more; see `lrpnumpy corpus --help`."),
     ("explain ", "lrpnumpy: the sentence is empty; pass at least one word."),
     ("explain good --model river", "it cannot read a sentence; pass the numbers, a (T, 5) array, as --input FILE.csv."),
-    ("explain --input x.csv", "the model sentiment takes a sentence, got numbers in x.csv; --model names another"),
+    ("explain --input x.csv", "the model sentiment-2 takes a sentence, got numbers in x.csv; --model names another"),
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; pass a .npy file"),
     ("explain good --html .", "--html must be a file, got ., which is a folder."),
     ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),

@@ -105,9 +105,12 @@ def test_text_html_picture_and_command(sentiment, tmp_path, capsys):
     html = found._repr_html_()
     assert html.count("<del>") == len(found.changes) and "<script" not in html
     figure = lrp.plot.counterfactual(found)
-    assert any("after: very positive" in text.get_text() for text in figure.texts)
+    assert any("after: very positive" in text.get_text() for text in figure.axes[0].texts)
     out = tmp_path / "a.html"
-    assert main(["counterfactual", SENTENCES[0], "--target", "very positive", "--html", str(out)]) == 0
+    assert (
+        main(["counterfactual", SENTENCES[0], "--model", "sentiment", "--target", "very positive", "--html", str(out)])
+        == 0
+    )
     assert capsys.readouterr().out.rstrip("\n") == str(found) and "data:image/png" in out.read_text("utf-8")
 
 

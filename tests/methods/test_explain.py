@@ -560,7 +560,11 @@ def test_dead_sums_go_to_the_stabilizer(eps):
 def test_results_say_what_they_are(rng):
     model = lrp.Model((nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)), features=["a", "b", "c"])
     found = lrp.explain_all(model, [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))], "lrp-all")
-    assert repr(found) == "<2 explanations by lrp-all>"
+    head, names, *rows = repr(found).splitlines()
+    assert head == "<2 explanations by lrp-all>" and names.split()[:2] == ["record", "input"] and len(rows) == 2
+    assert "4 steps" in rows[0] and f"{found[0].score:.3f}"[:4] in rows[0]
+    assert found._repr_html_().count("<tr>") == 3
+    assert repr(lrp.explain_all(model, [rng.normal(size=(2, 3))] * 12)).endswith("… and 2 more")
     assert repr(found.summary()) == "<Summary of 2 explanations by lrp-all, 1 groups>"
     windows = lrp.explain_windows(model, rng.normal(size=(6, 3)), length=4)
     nets.close(windows.scores, np.stack([e.scores for e in windows]))

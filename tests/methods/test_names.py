@@ -219,11 +219,12 @@ def test_unknown_words_are_marked_in_every_picture(path):
     assert str(e).count(shown) == 2 and "[?] not in the vocabulary" in str(e)
     assert shown in html.page(e) and "[?] not in the vocabulary" in html.page(e)
     assert shown in latex.document(e)
-    assert shown in {one.get_text() for one in plot.sentence(e).texts}
+    assert shown in {one.get_text() for one in plot.sentence(e).axes[0].texts}
     both = lrp.compare(lrp.load(path, vocabulary=WORDS, unknown="<unk>"), "the blorf is good", ["cd", "gradient"])
     assert shown in str(both) and shown in html.page(both) and "[?] not in" in terminal.render_comparison(both)
     known = lrp.explain(lrp.load(path, vocabulary=WORDS, unknown="<unk>"), "the film is good")
-    assert known.marks is None and "[?]" not in str(known) + html.page(known) + latex.document(known)
+    page = html.page(known).partition("<iframe")[0]
+    assert known.marks is None and "[?]" not in str(known) + page + latex.document(known)
 
 
 def test_marks_survive_json_and_frames(path):
@@ -329,10 +330,10 @@ def test_a_run_of_padding_is_one_word_of_a_sentence(path):
     short = condensed(e)
     assert short.tokens == ("<pad>×48", "the", "blorf[?]")
     close(short.relevance, [e.relevance[:48].sum(), *e.relevance[48:]])
-    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).texts)]
+    pictures = [html.page(e), latex.document(e), " ".join(one.get_text() for one in plot.sentence(e).axes[0].texts)]
     pictures += [str(e).split("\n\n")[1], str(lrp.compare(model, "the blorf", ["cd", "gradient"]))]
     for picture in pictures:
-        assert picture.count("×48") == 1 + (picture is pictures[0]) and "blorf[?]" in picture
+        assert picture.count("×48") == 1 and "blorf[?]" in picture
     one = lrp.explain(model, " ".join(["the"] * 49))
     assert condensed(one).tokens[:2] == ("<pad>", "the")
     curves = [line for axes in every_axes(plot.gates(model, "the blorf")) for line in axes.lines]

@@ -30,11 +30,11 @@ def test_explain_prints_a_sentence_and_a_table(capsys):
 def test_explain_writes_files(tmp_path, capsys):
     paths = {kind: tmp_path / f"out.{kind}" for kind in ("html", "json", "csv")}
     options = [part for kind, path in paths.items() for part in (f"--{kind}", str(path))]
-    assert main(["explain", "not good", "--target", "very positive", "--method", "gradient-x-input", *options]) == 0
+    assert main(["explain", "not good", "--target", "positive", "--method", "gradient-x-input", *options]) == 0
     page = paths["html"].read_text(encoding="utf-8")
-    assert page.startswith("<!doctype html>") and "very positive" in page
+    assert page.startswith("<!doctype html>") and '"positive"' in page and "supports this class" in page
     e = lrp.Explanation.from_json(paths["json"].read_text())
-    assert e.method == "gradient-x-input" and e.target == 4
+    assert e.method == "gradient-x-input" and e.target == 1 and e.classes == ("negative", "positive")
     rows = list(csv.DictReader(paths["csv"].open()))
     assert [row["token"] for row in rows] == ["not", "good"]
     assert [float(row["relevance"]) for row in rows] == [float(r) for r in e.relevance]
@@ -128,7 +128,7 @@ def test_methods(capsys):
     ("arguments", "message"),
     [
         (["explain"], "neither a sentence nor --input FILE was given"),
-        (["explain", "good", "--target", "great"], "target must be one of 'very negative'"),
+        (["explain", "good", "--target", "great"], "target must be one of 'negative'"),
         (["explain", "good", "--model", "nonsense"], "sentiment"),
         (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
         (

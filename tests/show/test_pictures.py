@@ -1,11 +1,13 @@
 """Pictures of matplotlib: what each shows is what was explained."""
 
 import dataclasses
+import inspect
 import time
 
 import networks as nets
 import numpy as np
 import pytest
+from matplotlib import style
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from samples import COHORTS, ONE, WEATHER, days, every_axes, explanation, forecast, images, lines, many, texts, words
@@ -106,7 +108,9 @@ def test_a_waterfall_goes_from_0_to_the_score():
     np.testing.assert_allclose([end for _, end in bars[:-2]], [start for start, _ in bars[1:-1]])
     gauges = e.inputs["gauges"].relevance.sum()
     assert abs(bars[-2][1] - e.scores[0]) <= 1e-3 * (abs(e.scores[0]) + abs(gauges))
-    assert {"basin: area", "x: snow", "biases", "stabilizer", "initial state"} <= set(names) and names[-1] == "score"
+    last = e.values[-1, 1]
+    assert {"basin: area = 120", f"x: snow (last {last:.4g})", "biases", "stabilizer", "initial state"} <= set(names)
+    assert names[-1] == "score" and "f(x) = 2.65 mm, base value 0 mm" in words(plot.waterfall(e))
 
 
 def test_a_waterfall_folds_the_rest():
@@ -128,8 +132,10 @@ def test_a_waterfall_begins_at_the_reference_and_names_what_is_missing():
     e = dataclasses.replace(e, ledger=ReferenceLedger(inputs, score, 1.5, score - 1.5 - inputs, 3.0, 0.0))
     figure = plot.waterfall(e)
     bars, names = bars_of(figure)
-    assert bars[0][0] == 1.5 and names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
+    assert bars[0] == (0, 1.5) and names[0] == "reference" and bars[1][0] == 1.5
+    assert names[-2] == "not attributed" and bars[-2][1] == pytest.approx(e.scores[0])
     said = words(figure)
+    assert "base value 1.5 mm" in said
     assert "from the reference, 1.5" in said and f"{abs(e.scores[0] - 1.5):.4g} mm below the reference" in said
 
 
@@ -138,8 +144,82 @@ def test_a_waterfall_of_words_and_of_two_classes(rng):
     model = lrp.Model([nets.lstm(rng, 3, 3), nets.dense(rng, 3, 2)], embedding=embedding, classes=["x", "y"])
     e = lrp.explain(model, "a b a", target="x", versus="y")
     bars, names = bars_of(plot.waterfall(e))
-    assert sorted(names[:3]) == ["a", "a", "b"]
+    assert sorted(names[:3]) == ["a (1)", "a (3)", "b"]
     assert bars[-1][1] == pytest.approx(e.scores[0] - e.scores[1]) == pytest.approx(bars[-2][1])
+
+
+def test_numbers_of_a_waterfall_have_the_same_decimals_and_no_line_crosses_them():
+    axes = plot.waterfall(ONE["inputs"]()).axes[0]
+    numbers = [text for text in axes.texts if text.get_text()]
+    assert {len(text.get_text().partition(".")[2]) for text in numbers} == {3}
+    assert all(text.get_path_effects() for text in numbers)
+    for text in numbers[:-1]:  # in the direction of its bar
+        assert text.get_ha() == ("right" if text.get_text()[0] in "-−" else "left")
+
+
+def test_constants_and_binary_signals():
+    """A constant is drawn against 0; what is 0 and 1 as steps."""
+    values = np.column_stack([np.ones(20), np.zeros(20), np.arange(20) // 7 % 2, np.linspace(0, 1, 20)])
+    figure = plot.series(explanation(20, 4, ("one", "zero", "alarm", "ramp"), values=values))
+    one, zero, alarm, ramp = lines(figure, 20)
+    assert one.axes.get_ylim() == pytest.approx((-0.08, 1.08)) and zero.axes.get_ylim() == (-0.5, 0.5)
+    assert alarm.get_drawstyle() == "steps-mid" and ramp.get_drawstyle() == "default"
+
+
+def test_several_inputs_are_below_each_other_with_their_names():
+    figure = plot.feature_map(ONE["inputs"]())
+    figure.canvas.draw()
+    outer = figure.axes[0]
+    named = {axes.get_title(loc="left"): axes for axes in outer.child_axes if axes.get_title(loc="left")}
+    assert [*named] == ["x", "gauges", "basin"]
+    title = outer._left_title.get_window_extent()
+    assert title.y0 >= named["x"]._left_title.get_window_extent().y1 - 1
+    assert all(axes.get_position().width > 0.5 for axes in named.values())
+
+
+def test_names_are_broken_between_words():
+    assert canvas.wrapped("mean arterial pressure", 18) == "mean arterial\npressure"
+    assert canvas.wrapped("vapour_pressure_pascal", 16) == "vapour_pressure_\npascal"
+    assert "\n" not in canvas.wrapped("a" * 30, 18)
+
+
+def test_fonts_follow_the_style():
+    def sizes(figure):
+        return sorted({text.get_fontsize() for text in texts(figure)})
+
+    pictures = {"map": plot.feature_map, "fall": plot.waterfall}
+    usual = {name: sizes(picture(ONE["visits"]())) for name, picture in pictures.items()}
+    with style.context({"font.size": 16}):
+        for name, picture in pictures.items():
+            np.testing.assert_allclose(sizes(picture(ONE["visits"]())), [1.6 * size for size in usual[name]])
+
+
+@pytest.mark.parametrize("name", [name for name in plot.__all__ if name != "right_to_left"])
+def test_every_picture_takes_title_and_axes(name):
+    options = inspect.signature(getattr(plot, name)).parameters
+    assert {"ax", "title", "width"} <= {*options}
+    assert ("cmap" in options) == (
+        name in ("bars", "beeswarm", "feature_map", "heatmap", "horizons", "predictions", "series")
+    )
+
+
+def test_titles_and_colormaps_are_those_given():
+    e, some = ONE["visits"](), many()[:3]
+    for figure in (plot.feature_map(e, title="Mine"), plot.waterfall(e, title="Mine"), plot.bars(some, title="Mine")):
+        assert figure.axes[0].get_title(loc="left").startswith("Mine")
+    (image,) = {
+        one.get_cmap().name for one in images(plot.feature_map(e, cmap="PuOr")) if one.get_array().shape[1] == 12
+    }
+    assert image == "PuOr" and plot.beeswarm(some, cmap="viridis").axes[0].collections[0].get_cmap().name == "viridis"
+
+
+def test_an_explanation_draws_itself():
+    assert ONE["visits"]().plot(title="Mine").axes[0].get_title(loc="left").startswith("Mine")
+    e = explanation(2, 1, feature_relevance=None, values=None, relevance=np.ones(2), tokens=("a", "b"))
+    axes = Figure(figsize=(4, 2)).subplots()
+    e.plot(ax=axes)
+    assert {"a", "b"} <= {text.get_text() for text in axes.texts}
+    assert len(e.with_first(tokens=None).plot().axes) == 1
 
 
 # -- many ------------------------------------------------------------------------------------------------------------
@@ -186,6 +266,33 @@ def test_bars_are_means_with_intervals_for_each_cohort():
     assert [text.get_text() for text in cohorts.get_legend().get_texts()] == [f"{name} (20)" for name in COHORTS]
 
 
+def test_many_groups_are_a_map():
+    some = [explanation(4, 2, labels=days(900)[k : k + 4], seed=k) for k in range(0, 365, 30)]
+    figure = plot.bars(some, by="month")
+    (image,) = [one for one in images(figure) if one.get_array().shape == (2, 12)]
+    size = np.array([abs(e.feature_relevance).sum(axis=0) for e in some])
+    first = [k for k, e in enumerate(some) if str(e.labels[-1])[5:7] == "01"]
+    order = np.argsort(-size.sum(axis=0))
+    np.testing.assert_allclose(image.get_array()[:, 0], size[first].mean(axis=0)[order])
+    assert "mean |relevance|" in words(figure) and figure.axes[0].get_legend() is None
+
+
+def test_a_heat_map_has_scores_above_and_importance_beside():
+    some = many()[:9]
+    figure = plot.heatmap(some)
+    above, place, side = figure.axes[0].child_axes[:3]
+    order = np.argsort([e.score for e in some])
+    np.testing.assert_allclose(above.lines[0].get_ydata(), [some[k].score for k in order])
+    assert above.lines[1].get_ydata() == [0, 0]  # the base value
+    size = np.mean([abs(e.feature_relevance).sum(axis=0) for e in some], axis=0)
+    rank = np.argsort(-size)
+    np.testing.assert_allclose(
+        place.images[0].get_array(), np.array([some[k].feature_relevance.sum(axis=0)[rank] for k in order]).T
+    )
+    np.testing.assert_allclose([bar.get_width() for bar in side.patches], size[rank])
+    assert "mean f(x) = " in words(figure) and "(n = 9)" in words(figure)
+
+
 def test_cohorts_by_date_and_class():
     some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(0, 365, 30)]
     names = [text.get_text() for text in plot.bars(some, by="season").axes[0].get_legend().get_texts()]
@@ -205,7 +312,7 @@ def test_cohorts_by_date_and_class():
     ]
     figure = plot.bars(both, by="class")
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["a (7)", "b (6)"]
-    assert "each one's own target" in words(figure)
+    assert "for the explained class of each record (classes mixed)" in words(figure).replace("\n", " ")
 
 
 def test_the_half_is_that_of_a_summary(rng):

@@ -1,6 +1,8 @@
 """Pictures: what must be in them, for every kind of explanation, and for words that are hard to show."""
 
+import dataclasses
 import io
+import json
 import re
 from html.parser import HTMLParser
 
@@ -13,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 from networks import close
 
 import lrpnumpy as lrp
-from lrpnumpy.show import color, html, latex, plot, terminal
+from lrpnumpy.show import color, html, latex, parts, plot, terminal
 
 HARD = (
     "<unk>",
@@ -78,13 +80,12 @@ class Text(HTMLParser):
 def test_html(case):
     e = CASES[case]
     page = Text(html.page(e))
-    assert page.open == [] and "script" not in {tag for tag, _ in page.tags}
-    words = [attrs for tag, attrs in page.tags if tag == "span" and "title" in attrs]
-    if e.tokens:
-        assert len(words) == len(e) and all(": " in attrs["title"] for attrs in words)
-        assert all(e.shown(t) in page.text for t in range(len(e))) and "\x1b" not in page.text
-    else:
-        assert "1: relevance, relevance +2" in page.text
+    assert page.open == [] and "script" not in {tag for tag, _ in page.tags} and "\x1b" not in page.text
+    (frame,) = [attrs for tag, attrs in page.tags if tag == "iframe"]
+    inside = Text(frame["srcdoc"])
+    assert inside.open == [] and "supports this class" in inside.text
+    (data,) = re.findall(r'id="payload">(.*?)</script>', frame["srcdoc"])
+    assert {*json.loads(data)["dictionary"]} >= {*(e.tokens or ())}
 
 
 @pytest.mark.parametrize("colors", ["never", "256", "truecolor"])
@@ -139,10 +140,10 @@ def test_figures(case, tmp_path):
         plot.sentence(e).savefig(tmp_path / f"a.{kind}")
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     figure, words = plot.sentence(e), [e.shown(t) for t in range(len(e))]
-    assert [text.get_text() for text in figure.texts[1:]] == words
+    assert [text.get_text() for text in figure.axes[0].texts[2:]] == words
     boxes = figure.findobj(FancyBboxPatch)
     backs = [tuple(round(255 * v) for v in box.get_facecolor()[:3]) for box in boxes]
-    assert backs == [tuple(color.rgb(float(share))) for share in color.scaled(e.relevance)]
+    assert backs == [tuple(color.rgb(float(share))) for share in parts.word_shares(e)]
     seen = (255 * read_image(tmp_path / "a.png")[..., :3]).round().astype(int)
     pixels = {tuple(pixel) for pixel in seen.reshape(-1, 3).tolist()}
     assert {back for back, word in zip(backs, words, strict=True) if word} <= pixels
@@ -151,22 +152,25 @@ def test_figures(case, tmp_path):
     axes = plot.ledger(e).axes[0]
     bars = [bar for bar in axes.patches if bar.get_width()]
     assert axes.get_title(loc="left").startswith(e.method)
-    assert all((bar.get_facecolor()[0] > bar.get_facecolor()[2]) == (bar.get_width() > 0) for bar in bars)  # red, blue
+    assert all(np.ptp(bar.get_facecolor()[:3]) < 0.2 for bar in bars)  # neutral: not the colors of relevance
     close(sorted(bar.get_width() for bar in bars), sorted(value for value in e.ledger.entries.values() if value))
 
 
-def test_the_bar_of_a_ledger_has_negative_entries_left_of_zero():
-    bar = html.ledger_bar(samples.ledger(-0.5, (0.2, 0.1), -0.1, 0.1, -0.2)).split('<div class="note">')[0]
-    left, right = bar.split('<div class="zero"></div>')
-    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', left) == [("38", "stabilizer"), ("38", "inputs")]
-    assert re.findall(r'rgba\((\d+).*?title="([a-z ]+):', right) == [("214", "biases"), ("214", "initial state")]
+def test_words_are_scaled_by_the_score():
+    """The largest of tiny relevance is pale; the gradient, which is no share of the score, has its own scale."""
+    e = explanation(["blorf", "blarf"], [-0.012, -0.001])
+    e = dataclasses.replace(e, scores=np.array([1.5, *e.scores[1:]]), target=0)
+    assert abs(parts.word_shares(e)).max() == pytest.approx(0.012 / 0.3)
+    assert abs(parts.word_shares(dataclasses.replace(e, method="gradient"))).max() == 1
+    big = dataclasses.replace(e, inputs={"x": dataclasses.replace(e.first, relevance=np.array([1.2, -0.6]))})
+    assert [*parts.word_shares(big)] == [1.0, -0.5]
 
 
 def test_words_of_a_figure_stay_inside_it():
     figure = plot.sentence(explanation([f"word{k}" for k in range(80)], np.sin(np.arange(80))), width=5)
     renderer = figure.canvas.get_renderer()
-    assert len(figure.texts) == 81  # a title, and the words
-    for text in figure.texts:
+    assert len(figure.axes[0].texts) == 82  # a title, f(x), and the words
+    for text in figure.axes[0].texts:
         box = text.get_window_extent(renderer)
         assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
 
@@ -176,7 +180,7 @@ def test_right_to_left_begins_at_the_right():
         plot.sentence(explanation(["שלום", "עולם"], [1, 2])),
         plot.sentence(explanation(["peace", "world"], [1, 2])),
     )
-    first, second = ([text.get_position()[0] for text in figure.texts[1:3]] for figure in (hebrew, latin))
+    first, second = ([text.get_position()[0] for text in figure.axes[0].texts[2:4]] for figure in (hebrew, latin))
     assert first[0] > first[1] and second[0] < second[1]
 
 
@@ -193,6 +197,6 @@ def test_several_methods_and_classes(rng):
     several = lrp.compare(model, "a b", eps=0.2)
     for text in (str(several), terminal.render_comparison(several, "truecolor"), Text(several._repr_html_()).text):
         assert all(e.method in text for e in several)
-    assert len(plot.sentence(several).texts) >= 4 * len(several)  # a title, the evidence and two words
+    assert len(plot.sentence(several).axes[0].texts) >= 5 * len(several)  # a title, f(x), evidence and two words
     every = lrp.explain(model, "a b", target="all")
-    assert "'x'" in str(every) and "'y'" in str(every) and every._repr_html_().count('class="head"') == 2
+    assert "'x'" in str(every) and "'y'" in str(every) and "why &#x27;y&#x27;" in every._repr_html_()

@@ -46,7 +46,7 @@ def test_what_a_regression_is_called():
 @pytest.mark.parametrize(("reference", "says"), [(1.3, "1.9 mm above"), (5.1, "1.9 mm below")])
 def test_the_reference(reference, says):
     e = replace(flood(), ledger=ReferenceLedger(2.0, 3.2, reference, 0.0, 2.0, 0.0))
-    assert e.prediction == f"discharge 3.2 mm, {says} the reference" and says in str(e) and says in html.fragment(e)
+    assert e.prediction == f"discharge 3.2 mm, {says} the reference" and says in str(e) and says in e._repr_html_()
 
 
 def test_a_class_is_called_as_before():
@@ -94,7 +94,7 @@ def test_many_features():
     )
     text = terminal.render(e, "never", width=80)
     assert "36 features of less relevance are left out" in text and "$x_{59}$" in text and "$x_{0}$" not in text
-    assert "36 features" in html.fragment(e)
+    assert "36 features" in e._repr_html_()
 
 
 def test_one_step_shows_features():
@@ -102,13 +102,13 @@ def test_one_step_shows_features():
     assert e.by_feature().tokens == NAMES and len(e.by_feature()) == 2
     text = terminal.render(e, "never", width=80)
     assert re.search(r"0  rain +\+4 .*value 31.5", text) and "sum of" not in text
-    assert "rain" in html.fragment(e) and flood().by_feature().tokens is None
+    assert "rain" in e._repr_html_() and flood().by_feature().tokens is None
 
 
 def test_without_relevance_per_variable():
     e = flood().with_first(feature_relevance=None)
     assert "relevance" in terminal.render(e, "never", width=80).splitlines()[2]
-    assert "relevance" in html.fragment(e)
+    assert "relevance" in e._repr_html_()
 
 
 def test_control_characters_never_reach_the_terminal():
@@ -118,14 +118,12 @@ def test_control_characters_never_reach_the_terminal():
 
 def test_html():
     page = html.page(flood(6).with_first(features=("<b>rain", "temp")))
-    cells = re.findall(r'fill="([^"]*)" fill-opacity="([^"]*)"><title>([^<]*)<', page)
-    assert cells[0] == ("rgb(214,40,40)", "0.85", "2005-04-05: &lt;b&gt;rain 31.5, relevance +4") and len(cells) == 2
-    assert page.count("<polyline") == 2 and "<b>" not in page
-    assert "each cell is the sum of 5 days" in html.page(flood(2000))
+    assert "<b>" not in page and "&lt;b&gt;rain" in page.partition("<iframe")[0]
+    assert "rain" in page.partition("srcdoc=")[2]
 
 
 def test_comparisons_of_series():
     found = lrp.Comparison((flood(100), replace(flood(100), method="gradient")))
     text = terminal.render_comparison(found, "never", width=80)
     assert text.startswith("discharge 3.2 mm") and "step" in text and "(30 of 100 steps shown" in text
-    assert html.fragment(found).count("<svg") == 2
+    assert all(e.method in found._repr_html_().partition("srcdoc=")[2] for e in found)

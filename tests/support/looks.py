@@ -28,6 +28,8 @@ PICTURES = {
     "bars of 40": lambda ax=None: plot.bars([ONE["40 x 2000"]()], ax=ax),
     "beeswarm": lambda ax=None: plot.beeswarm(many(static=True), ax=ax),
     "beeswarm without values": lambda ax=None: plot.beeswarm([ONE["no values"]()], ax=ax),
+    "heatmap": lambda ax=None: plot.heatmap(many(static=True), ax=ax),
+    "bars by month": lambda ax=None: plot.bars(many(), by=[k % 12 for k in range(60)], ax=ax),
     "horizons": lambda ax=None: plot.horizons(lrp.explain(*forecast(), target="all"), ax=ax),
     "predictions": lambda ax=None: plot.predictions(many(), ax=ax),
     "gates": lambda ax=None: plot.gates(*forecast(), ax=ax),

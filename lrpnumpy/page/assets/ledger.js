@@ -97,9 +97,9 @@ function ledgerSentence(page, view, entries) {
   const what = record.inputs.every((input) => input.kind === "words") ? TEXT.words : TEXT.inputs, says = (v) => page.data.withUnit(v, 3);
   const part = (inputs >= 0 ? "+" : "") + says(inputs);
   if (entries.some(([name]) => name === "reference")) return TEXT.fromReference(what, part, says(record.part.reference(record.k, method, c)), says(score));
-  const share = inputs / score;
+  const share = inputs / score, size = record.part.ledgerShare(record.k, method, c);
   if (share > 0 && share <= 1) return TEXT.cameFrom(Format.percent(share, 0), what);
-  return TEXT.explains(Format.percent(record.part.ledgerShare(record.k, method, c), 0), what, part, says(score));
+  return (size < 0.1 ? TEXT.explains : TEXT.contributes)(Format.percent(size, 0), what, part, says(score));
 }
 
 function ledgerElement(page, view) {
@@ -107,8 +107,8 @@ function ledgerElement(page, view) {
   const element = Dom.make("section", { class: "ledgerbox", "aria-label": TEXT.where });
   if (entries) {
     const whole = entries.reduce((sum, [, value]) => sum + Math.abs(value), 0) || 1;
-    const shown = entries.filter(([, value], e) => !(Math.abs(value) < 1e-4 * whole) || e === 0), values = shown.map(([, value]) => value);
-    const digits = Format.signedColumn(values, 4);
+    const digits = Format.signedColumn(entries.map(([, value]) => value), 4);
+    const shown = entries.filter(([, value], e) => Number(digits(value)) !== 0 || e === 0); // no "initial state +0"
     const bar = Dom.make("div", { class: "ledgerbar", "aria-hidden": "true" }), list = Dom.make("ul", { class: "entries" });
     bar.append(Dom.make("div", { class: "zero" }));
     shown.forEach(([name, value], e) => {

@@ -107,7 +107,8 @@ const TEXT = {
   wordAt: (word, place) => `${word} (${place})`,
   lastValue: (name, value) => `${name} (last ${value})`,
   cameFrom: (percent, what) => `${percent} of the score came from the ${what}.`,
-  explains: (percent, what, part, score) => `The ${what} explain ${percent} of what makes up the score: ${part}; the score is ${score}.`,
+  explains: (percent, what, part, score) => `The ${what} explain ${percent}: ${part} of a score of ${score}.`,
+  contributes: (percent, what, part, score) => `The ${what} contribute ${part} to a score of ${score} (${percent} of all contributions).`,
   fromReference: (what, part, start, score) => `The ${what} change the score by ${part}, from ${start} (the reference) to ${score}.`,
 
   // copies
