@@ -95,12 +95,12 @@ def backward(
     ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
-    dropped = np.zeros(trace.input.batch.n, R.dtype)  # what does not pass `through`
+    dropped: list[np.ndarray] = []  # what does not pass `through`
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
         name = node.name
         if through is not None and name in through:
-            dropped += _cut(trace, arrived, k, through[name])
+            dropped.append(_cut(trace, arrived, k, through[name]))
         Rs = {key: arrived[name + key] for key in model.wanted[name] if name + key in arrived}
         if not Rs:
             continue
@@ -115,7 +115,8 @@ def backward(
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
     inputs = {name: arrived[name] if name in arrived else np.zeros_like(x.rows) for name, x in trace.inputs.items()}
-    ledger[-1, Entry.RULE] += dropped
+    for amounts in dropped:
+        ledger[-1, Entry.RULE] += amounts
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
