@@ -98,9 +98,8 @@ def _by_step(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:
 class Attribution:
     """The interface of captum for any method: `lrp.Attribution(module, "lrp-all").attribute(x, target=1)`.
 
-    model: a `torch.nn.Module`, which becomes a Model by `from_torch`, or a Model.
+    model: a Model, or a `torch.nn.Module`, which becomes one by `from_torch`, with hints such as check=x behind.
     method: as in `explain`.
-    hints: those of `from_torch`, such as check=x.
     """
 
     def __init__(self, model: Any, method: str | Method | Rule | None = None, **hints: Any) -> None:
@@ -144,6 +143,8 @@ class Attribution:
         target = untensored(target)
         if isinstance(target, np.ndarray):
             target = target.item() if target.ndim == 0 else target.tolist()
+        if isinstance(target, str) and target == "all":
+            raise LrpError("target must be one class, or one for each of the batch, got 'all'.")
         if any(one.embedding is None for one in ports.values()):
             options["unit"] = "feature"
         found = self._explained(arrays, self._baselines(baselines, arrays), target, N, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,12 +98,12 @@ def backward(
     ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.input.batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
-    dropped: Any = 0  # (n,) what does not pass `through`
+    dropped: list[np.ndarray] = []  # what does not pass `through`
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
         name, Rs = node.name, {}
         if through is not None and name in through:
-            dropped += _cut(trace, arrived, k, through[name])
+            dropped.append(_cut(trace, arrived, k, through[name]))
         for key in model.wanted[name]:
             if name + key in arrived:
                 Rs[key] = arrived[name + key]
@@ -122,8 +122,8 @@ def backward(
     inputs = {}
     for name, x in trace.inputs.items():
         inputs[name] = arrived[name] if name in arrived else np.zeros_like(x.rows)
-    if through is not None:
-        ledger[-1, Entry.RULE] += dropped
+    for amounts in dropped:
+        ledger[-1, Entry.RULE] += amounts
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)

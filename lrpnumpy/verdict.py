@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrpnumpy.checks import LrpError, one_of, shown
 from lrpnumpy.fields import result_field
 
 MARGIN = 3  # a claim is refuted if it is more than this many times the largest change by a replacement
@@ -53,6 +54,12 @@ class Evidence:
     text: str = result_field(kind="text")  # what fails, or why there is no verdict; empty where it passes
     experiments: Experiments = result_field(kind="record")  # what was replaced, claimed and measured
     better: str | None = result_field(kind="text", default=None)  # where it fails, a method that passes
+
+    def __post_init__(self) -> None:
+        one_of(self.verdict, "Evidence: verdict", VERDICTS)
+        for name in ("refuted", "missed", "agreement", "interaction"):
+            if not isinstance(getattr(self, name), (float, int, np.number)):  # nan counts
+                raise LrpError(f"Evidence: {name} must be a number, got {shown(getattr(self, name))}.")
 
     @property
     def passed(self) -> bool:

@@ -14,6 +14,7 @@ from lrpnumpy.encode import Encoded, EncodedRecord, as_trained, encode, filled, 
 from lrpnumpy.explain import run
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Method, Unit
+from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, InputPart
@@ -74,6 +75,7 @@ def explain_windows(
         {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}
         for a in starts.tolist()
     ]
+    model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 

@@ -30,8 +30,8 @@ def table(head: str, heads: Sequence[str], rows: Iterable[Sequence[str]], foot: 
     return f'<style>{STYLE}</style><div class="lrp"><div class="head">{escape(head)}</div>{drawn}{note}</div>'
 
 
-def picture(figure: Any, says: str = "") -> str:
-    """A figure of `lrp.plot` for a page; `says` what it shows where its axes have no titles."""
+def picture(figure: Any, caption: str = "") -> str:
+    """A figure of `lrp.plot` for a page; `caption` describes it if its axes have no titles."""
     data = base64.b64encode(figure._repr_png_()).decode()
     caption = caption or "; ".join(filter(None, (axes.get_title(loc="left") for axes in figure.axes)))
     return f'<img alt="{escape(caption)}" src="data:image/png;base64,{data}" style="max-width:100%">'

@@ -91,6 +91,20 @@ def calls(folder):
             {"model": words, "x": text, "method": "integrated-gradients", "nodes": 3, "gap": 0.1, "reference": "a"},
         ),
         "explain shapley": (lrp.explain, {"model": words, "x": text, "method": "shapley", "players": 2}),
+        "explain many players": (
+            lrp.explain,
+            {"model": words, "x": text, "method": "shapley", "order": 2, "error": 0.5},
+        ),
+        "explain through": (lrp.explain, {"model": numbers, "x": X, "method": "deeplift", "through": {"0": [1]}}),
+        "explain a unit": (lrp.explain, {"model": numbers, "x": X, "target": ("0", 1), "step": -1}),
+        "decompose": (lrp.decompose, {"e": e, "periods": (2,), "by": "part"}),
+        "decompose season": (lrp.decompose, {"e": many, "season": 2}),
+        "decompose arrays": (lrp.decompose, {"e": e, "parts": {"a": X / 2, "b": X / 2}}),
+        "Attribution": (lrp.Attribution, {"model": numbers, "method": "deeplift"}),
+        "attribute": (
+            lrp.Attribution(numbers, "deeplift").attribute,
+            {"inputs": X[None], "baselines": 0.0, "target": 1, "return_convergence_delta": True},
+        ),
         "explain_all": (lrp.explain_all, several),
         "explain_all words": (lrp.explain_all, {**several, "model": words, "xs": ["a b", "b c"]}),
         "compare": (

@@ -244,7 +244,7 @@ def test_bad_input_is_one_sentence_everywhere(words, way):
     for model, record, D in ((numbers, x, 3), (words[0], words[1][0], 4)):
         with pytest.raises(lrp.LrpError, match=rf"reference.* must have shape .*{D}\), got \(.*{D + 2}"):
             call(model, record, reference=np.zeros(D + 2))
-        with pytest.raises(lrp.LrpError, match="reference.* must be finite, got nan at index"):
+        with pytest.raises(lrp.LrpError, match=r"reference.* must be finite, got nan at index"):
             call(model, record, reference=np.full(D, np.nan))
         if way != "counterfactual":  # has no `versus`
             with pytest.raises(lrp.LrpError, match="^versus must be another class than the target, got 1 for both"):

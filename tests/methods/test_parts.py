@@ -279,7 +279,7 @@ def test_all_classes_pass_through_a_unit():
         every = lrp.explain(model, x, method, "all", through={"0": [2]})
         one = lrp.explain(model, x, method, 1, through={"0": [2]})
         close(every.for_class(1).relevance, one.relevance, 1e-10)
-        assert one.options["through"] == {"0": [2]}
+        assert one.options["through"] == {"0": [2]} and "through 0[2]" in str(one)
         lrp.Explanation.from_json(one.to_json())
 
 
@@ -320,6 +320,8 @@ def test_a_hidden_unit_as_the_target():
             close(lrp.explain(model, x, method, ("0", 5)).relevance, e.relevance, 1e-10)
             close(lrp.explain(model, x, method, ("0", 5), step=1).score, values["0"][1, 5])
             close(lrp.explain(model, x, method, ("1:last", 2)).score, values["1:last"][0, 2])
+    windows = lrp.explain_windows(model, xs[0], length=4, target=("0", 5))
+    close(windows[1].relevance, lrp.explain(model, xs[0][1:5], target=("0", 5)).relevance, 1e-10)
     e = lrp.explain(model, xs[0], "lrp-all", ("0", 5))
     close(e.ledger.total, e.score)
     assert e.evidence().verdict

@@ -299,3 +299,15 @@ def test_orders_and_errors_that_there_are_not(options, says):
     rng = np.random.default_rng(26)
     with pytest.raises(lrp.LrpError, match=says):
         lrp.explain(model_of(rng, nets.rnn(rng, 2, 3)), np.ones((12, 2)), "shapley", **options)
+
+
+def test_a_picture_of_interactions(sentiment):
+    """Steps with words are named by these; both halves of a pair are one number."""
+    words = ["neither", "funny", "nor", "bad"]
+    e = lrp.explain(sentiment, words, lrp.Shapley(players=3, order=2), 4)
+    (ax,) = lrp.plot.interactions(e).axes[:1]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["neither funny", "nor", "bad"]
+    pair = 2 * e.players.interactions[1, 0]
+    assert f"{pair:+.2g}" in [text.get_text() for text in ax.texts]
+    with pytest.raises(lrp.LrpError, match="must get Shapley values of order 2, got shapley"):
+        lrp.plot.interactions(lrp.explain(sentiment, words, "shapley", 4))
