@@ -5,6 +5,7 @@ Run with: python -m docs.check docs/_build/html
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from html.parser import HTMLParser
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from docs import shown
+
 FIRST = "docs/index.html"
+OUTPUT = re.compile(r'<div class="cell_output[^>]*>(.*?)</pre>', re.DOTALL)  # text that a cell printed
 CLICKS = 3
 
 # What people want to do: the words of a link that leads there, and words that the section behind it must have.
@@ -36,8 +40,22 @@ TASKS = {
     "add a layer": ("add a layer", ("def forward", "def backward")),
     "what a method computes": ("what a method computes", ("adds up to", "cost", "integrated-gradients")),
     "how fast": ("how fast", ("torch", "of the limit")),
+    "install": ("Install", ("pip install", "GPU")),
+    "SHAP values of an LSTM": ("SHAP values for an LSTM that add up", ("reference=", "deeplift")),
+    "find the sensor of an alarm": ("Which sensor made the alarm", ("reconstruction_error",)),
+    "explain every step": ("Explain every step", ('step="all"',)),
+    "several inputs": ("Several inputs and static features", ("steps=False",)),
+    "long windows": ("Long windows", ("deeplift", "summary.half")),
+    "first steps of a series": ("Why is the first step so important", ("Evidence: fails",)),
+    "patents": ("license and patents", ("not legal",)),
     "security": ("security", ("isolate=True", "WeightFileError")),
 }
+
+# What people search for who know other libraries.
+SEARCHED = (
+    "attribution", "saliency", "shap", "heatmap", "install", "gpu", "license", "patent", "transformer", "baseline",
+    "captum", "xai", "logit",
+)  # fmt: skip
 
 
 class Link(NamedTuple):
@@ -202,10 +220,26 @@ def wanted() -> dict[str, tuple[str, tuple[str, ...]]]:
     return TASKS | pictures | methods | {f"what {name} computes": ("", (name, "LRP")) for name in LAYERS}
 
 
+def unsearchable(pages: dict[str, Page]) -> list[str]:
+    """Words that people search for, and that no page has."""
+    texts = [page.text().lower() for page in pages.values()]
+    return [f"a search for {word!r} finds nothing" for word in SEARCHED if not any(word in text for text in texts)]
+
+
+def unshowable(folder: Path) -> list[str]:
+    """Outputs of notebooks with a NaN or a warning of NumPy."""
+    wrong = []
+    for path in sorted(folder.rglob("*.html")):
+        for output in OUTPUT.findall(path.read_text("utf-8")):
+            if shown.NAN.search(output) or "RuntimeWarning" in output:
+                wrong.append(f"{path.relative_to(folder)}: an output shows nan or a NumPy warning: {output[:200]!r}")
+    return wrong
+
+
 def main(folder: Path) -> int:
-    """Say what is wrong; 1 if anything is."""
+    """Report what is wrong; 1 if anything is."""
     pages = read(folder)
-    wrong = broken(folder, pages) + unreachable(pages, wanted())
+    wrong = broken(folder, pages) + unreachable(pages, wanted()) + unsearchable(pages) + unshowable(folder)
     for line in wrong:
         print(line, file=sys.stderr)
     links = sum(len(page.links()) for page in pages.values())

@@ -7,6 +7,7 @@ import atexit
 import os
 import resource
 import shutil
+import sys
 import tempfile
 
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
@@ -15,3 +16,8 @@ _folder = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 os.chdir(_folder)
 os.symlink(os.path.join(os.environ["LRPNUMPY_CHECKOUT"], "examples"), "examples")
+
+sys.path.insert(0, os.environ["LRPNUMPY_CHECKOUT"])
+from docs import shown  # noqa: E402
+
+shown.watch()

@@ -1,6 +1,6 @@
 """The reference: a page in docs/api for each family of public names, written from signatures, docstrings and tables.
 
-`python docs/reference.py` writes the pages, and the build of the site begins with it. A docstring explains a parameter
+`python -m docs.reference` writes the pages, and the build of the site begins with it. A docstring explains a parameter
 in a line that begins with its name and a colon ("a, b:" for two), or by its name in backticks. A record explains a
 field like this, or by a comment behind it. `tests/project/test_api.py` holds every public name to that.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lrpnumpy as lrp
+from docs.calls import EXAMPLES, SEE_ALSO
 from lrpnumpy import corpus, evaluate, laws, ledgers, packed, protocol, result, results, summary, verdict, windows
 from lrpnumpy.__main__ import parser
 from lrpnumpy.counterfactual import InputChange
@@ -56,7 +57,9 @@ def _all(module: Any, *without: Any) -> tuple[Any, ...]:
 PAGES = {
     "explain": Page(
         "Explain",
-        "One call for every method; [the methods and their options](methods.md) have a separate page.",
+        "One call for every method; [the methods and their options](methods.md) have a separate page. Examples use "
+        '`words`, a text model (`lrp.load("sentiment-2")`), `vowels`, a model of series, `text`, a sentence, and '
+        "`series`, a list of arrays.",
         (lrp.explain, lrp.explain_all, lrp.explain_windows, lrp.compare, lrp.decompose, lrp.counterfactual, lrp.methods,
          MethodTable, lrp.cite),
         made=True,
@@ -270,7 +273,23 @@ def _page(page: Page) -> str:
 
 def _function(function: Any, name: str, level: str = "##") -> str:
     doc = inspect.getdoc(function) or ""
-    return f"{level} {name.rsplit('.')[-1]}\n\n{_signature(name, function)}\n\n{_text(doc)}"
+    parts = [f"{level} {name.rsplit('.')[-1]}", _signature(name, function), _text(doc)]
+    if name in EXAMPLES:
+        parts.append(f"Example:\n\n```python\n{EXAMPLES[name].strip()}\n```")
+    if name.startswith("lrp.plot."):
+        parts.append(f"See also: [the gallery](../pictures.md#{name.rsplit('.')[-1]}).")
+    elif name in SEE_ALSO:
+        parts.append(f"See also: {', '.join(map(_related, SEE_ALSO[name]))}.")
+    return "\n\n".join(parts)
+
+
+def _related(one: str) -> str:
+    """A link to a function of the same page, or to a page, named by its title."""
+    if not one.endswith(".md"):
+        return f"[`{one}`](#{one})"
+    title = re.search(r"^# (.*)", (FOLDER / one).read_text("utf-8"), re.MULTILINE)
+    assert title is not None
+    return f"[{title[1]}]({one})"
 
 
 def _class(kind: type, page: Page) -> str:
@@ -364,7 +383,7 @@ def _methods() -> str:
 
 def _hints() -> str:
     begins = (
-        "# Hints\n\nWhat a caller may say about a network that its file does not: arguments of `load`, `inspect`, "
+        "# Hints\n\nModel hints provide what a weight file does not store: arguments of `load`, `inspect`, "
         "`convert`, `from_torch` and `from_keras`, and flags of the command line.\n\n"
     )
     rows = [f"- **{name}**: {_escaped(one.metadata['text'])}." for name, one in hints.known().items()]

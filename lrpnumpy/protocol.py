@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.summary import TIMES, Summary, Sums, joined, one_each, times
 from lrpnumpy.targets import MIXED, Panel, class_names, panels
 from lrpnumpy.verdict import EvidenceList
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 
 class InputRows(NamedTuple):
@@ -139,7 +143,7 @@ class Results(Sequence[Explanation]):
             return relevance.reshape(*relevance.shape[:-1], len(self), -1)
         return features.reshape(*features.shape[:-2], len(self), -1, features.shape[-1])
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas frame, one row per step of each result, as `Explanation.to_frame` gives it; record is its number."""
         self._not_empty("to_frame")
         frames = [e.to_frame() for e in self]
@@ -158,7 +162,7 @@ class Results(Sequence[Explanation]):
         self._not_empty("to_shap")
         return to_shap([*self], flat, single=False)
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """A dataset of xarray: `relevance` by record and step, and by feature where there is one per feature; `scores`.
 
         With target "all" relevance has the dimension output, too. All sequences must have the same number of steps.

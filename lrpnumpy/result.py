@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import LEDGERS, AnyLedger, ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.verdict import Evidence, Experiments
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
@@ -454,7 +457,7 @@ class Explanation:
             return [TopStep(t, None, float(self.relevance[t])) for t in order]
         return [TopStep(t, names[t], float(self.relevance[t])) for t in order]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas frame, one row per step: position, token, relevance, and one column per feature where there are any.
 
         With several inputs, the first column, `input`, is the name of the input.

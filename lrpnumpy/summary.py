@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, library, one_of, readable, shown, unmasked
 from lrpnumpy.meant import door
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 SEASONS = ("DJF", "DJF", "MAM", "MAM", "MAM", "JJA", "JJA", "JJA", "SON", "SON", "SON", "DJF")  # of the months
 TIMES = ("year", "season", "month")
@@ -79,7 +83,7 @@ class Summary:
         return [*map(encodable, self.groups)], [*map(encodable, self.features)]
 
     @door
-    def to_frame(self, by: str | None = None) -> Any:
+    def to_frame(self, by: str | None = None) -> pd.DataFrame:
         """A pandas frame: one row per group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
@@ -96,7 +100,7 @@ class Summary:
             found = {kind: getattr(self, kind).ravel() for kind in KINDS}
         return pandas.DataFrame(found, index).reset_index()
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """A dataset of xarray with the dimensions group, lag and feature."""
         xarray = library("xarray", "to_xarray")
         found: dict[str, Any] = {kind: (("group", "lag", "feature"), getattr(self, kind)) for kind in KINDS}

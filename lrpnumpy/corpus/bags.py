@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.asked import request
 from lrpnumpy.checks import LrpError, one_of
@@ -15,6 +15,9 @@ from lrpnumpy.methods import Method
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
 from lrpnumpy.rules import Rule
+
+if TYPE_CHECKING:
+    from dask.bag import Bag
 
 TOGETHER = 2048  # sequences of a partition that are explained as one batch
 
@@ -59,7 +62,7 @@ def explain_bag(
     *,
     bad: str = "raise",
     **options: Any,
-) -> Any:
+) -> Bag:
     """A dask.bag of sequences to a dask.bag of explanations, computed when Dask is asked to.
 
     model, method, target, options: as in `explain`.

@@ -104,7 +104,11 @@ def to_csv(results: Results, file: Any, formulas: bool = False) -> None:
 
 
 def cell(value: Any) -> Any:
-    """A value that a spreadsheet does not compute: an apostrophe precedes text that looks like a formula."""
+    """A value that a spreadsheet does not compute: an apostrophe precedes text that looks like a formula.
+
+    Numbers stay numbers, also as text. Signs alone, such as the dash of a treebank, compute nothing. Text after a
+    semicolon or a tab is checked, too: some programs split there.
+    """
     if not isinstance(value, str):
         return value
     text = encodable(value)
@@ -128,7 +132,11 @@ def write_csv(
     feature_relevance: bool = True,
     formulas: bool = False,
 ) -> None:
-    """Rows of explanations, each with its note in the first column."""
+    """Rows of explanations, each with its note in the first column.
+
+    With several inputs, a column names the input of each step, and each input has its own feature columns. Text that
+    looks like a formula is marked as text, see `cell`, unless `formulas` is true.
+    """
     out, shown = csv.writer(file, lineterminator="\n"), encodable if formulas else cell
     columns: list[str] | None = None
     for beside, whole in noted:

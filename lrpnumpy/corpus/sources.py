@@ -181,7 +181,10 @@ def _size(record: Any) -> int:
 
 
 def sequence(kind: str, field: str | None, record: Any, several: bool = False) -> Any:
-    """The sequence in a raw record, as `explain` takes it; an LrpError gives the reason if there is none."""
+    """The sequence in a raw record, as `explain` takes it; an LrpError gives the reason if there is none.
+
+    For a network with `several` inputs it is a dict of them: a JSON object.
+    """
     if isinstance(record, Bad):
         raise LrpError(record.reason)
     if kind == "text":

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import progress_bar
 from lrpnumpy.summary import ALL, Summary, Sums, joined, one_each
 from lrpnumpy.targets import MIXED, class_names, is_mixed, wanted_classes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 OF_ALL = ("scores", "targets", "explained_steps")  # kept once computed, and of no use to a slice
 
@@ -158,13 +162,13 @@ class Stored(Results):
         one_of(name, "column", self.columns)
         return [*self._texts(name)]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas frame, one row per step as `Explanation.to_frame` gives it; record is its number in the source."""
         frame = super().to_frame()
         frame["record"] = self.numbers[frame["record"].to_numpy()]
         return frame
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """A dataset of xarray, as that of results in memory; record is the number of each in the source."""
         return super().to_xarray().assign_coords(record=self.numbers)
 

@@ -50,7 +50,13 @@ def load(
     max_bytes: int = MAX_BYTES,
     **hints: Any,
 ) -> Model:
-    """The model in a weight file of any supported kind at `path`, or a bundled model by name: `load("sentiment")`."""
+    """The model in a weight file of any supported kind at `path`, or a bundled model by name: `load("sentiment")`.
+
+    Hints provide what a file does not store; an AssumptionWarning lists what is assumed. `check=(x, y)` compares the
+    scores of the input x with y, those of the framework. Nothing in a file is ever executed, and no more than
+    `max_bytes` of arrays are read. With `isolate` the file is read in a separate process; bundled models are always
+    read in this one.
+    """
     report = _read("load", path, isolate, hints, max_bytes)
     model = report.model
     assert model is not None

@@ -1,4 +1,6 @@
-"""Reading a file in a separate process: a crash, a hang or a takeover of the reader stays there. The parent checks
+"""Reading a file in a separate process: a crash, a hang or a takeover of the reader stays there.
+
+The child returns its result as a line of JSON and the plain bytes of the arrays. The parent checks
 these as it checks a file: a child that has been taken over can hand on wrong numbers, but nothing worse.
 """
 

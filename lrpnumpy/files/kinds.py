@@ -1,4 +1,6 @@
-"""The kind of a file, detected from its contents: one table of readers. which hints its reader takes, and which
+"""The kind of a file, detected from its contents: one table of readers.
+
+A row defines how to recognize a kind, which hints its reader takes, and which
 function reads it. The module of a reader is imported when a file of its kind is recognized, and not before.
 """
 

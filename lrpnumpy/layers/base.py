@@ -1,5 +1,7 @@
 """The base of all layers: a frozen record of arrays and settings, with a forward and a backward pass.
 
+A new layer is one class. It declares its input and output sizes, runs forward, and propagates messages backward:
+
     @dataclass(frozen=True, eq=False, repr=False)
     class Scale(Layer):
         s: np.ndarray

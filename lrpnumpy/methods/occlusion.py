@@ -150,8 +150,8 @@ class Occlusion(Method):
 
     of: "score" or "probability".
     reference: replacement of a step: "zero" (after scaling, so the mean if the model has a scaler), a vector (D,), a
-        sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a dict for a
-        network with several inputs; or "omit" to leave the step out.
+        sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or "padding"; for a
+        network with several inputs a dict; or "omit" to leave the step out.
     data: the sequences for reference="mean".
     tol: stop a variant once its state is within `tol` of the unperturbed one; 0 is exact.
     """

@@ -58,8 +58,8 @@ class Referring(Method):
     """A method that explains f(x) - f(reference).
 
     reference: the input compared with: "zero" (after scaling, so the mean if the model has a scaler), a vector (D,), a
-        sequence of at least T steps, "mean" for the mean step of `data`, a word, "unknown" or "padding"; a list of
-        these for the mean over several; a dict for a network with several inputs.
+        sequence of at least T steps, "mean" for the mean step of the data, a word, "unknown" or "padding"; a list of
+        these for the mean over several; for a network with several inputs a dict.
     data: the sequences for reference="mean".
     """
 

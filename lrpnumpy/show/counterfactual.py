@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from lrpnumpy.counterfactual import Counterfactual, InputChange, outcome
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show import html
 from lrpnumpy.show.parts import escape, short
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINES = 6  # features that a picture draws
 
@@ -73,7 +76,7 @@ def _row(change: InputChange) -> str:
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, title: str | None = None) -> Any:
+def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, title: str | None = None) -> Figure:
     """Before and after: a sentence with removed words in blue and new ones in red, or the changed numbers of a series.
 
     `found` is what `lrp.counterfactual` gives.

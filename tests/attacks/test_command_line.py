@@ -105,7 +105,7 @@ def test_inputs_that_are_no_files(model, capsys, tmp_path):
     os.mkfifo(tmp_path / "fifo.csv")
     for path in (tmp_path, tmp_path / "fifo.csv", "/dev/zero", tmp_path / "missing.npy"):
         given = ("--model", model, "--input", str(path), "--no-isolate")
-        assert "--input: cannot read" in said(capsys, "explain", *given)
+        assert "pass a .npy file or a .csv file" in said(capsys, "explain", *given)
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_bad_input_is_one_sentence_everywhere(words, way):
         with pytest.raises(lrp.LrpError, match=r"reference.* must be finite, got nan at index"):
             call(model, record, reference=np.full(D, np.nan))
         if way != "counterfactual":  # has no `versus`
-            with pytest.raises(lrp.LrpError, match="^versus must be another class than the target, got 1 for both"):
+            with pytest.raises(lrp.LrpError, match=r"^versus must be another class than the target, got 1 for both"):
                 call(model, record, target=1, versus=1)
     with pytest.raises(lrp.LrpError, match=r"^(x|sequence 0) must be finite, got nan at index \[2, 1\]"):
         call(numbers, np.where(np.arange(18).reshape(6, 3) == 7, np.nan, x))

@@ -248,7 +248,7 @@ def test_names_of_several_models_are_checked(tmp_path, names):
 
 def test_one_model_needs_no_name(tmp_path):
     lrp.save(zoo.NETWORKS["relu"].model(), tmp_path / "one.h5")
-    with pytest.raises(lrp.WeightFileError, match="leave which out"):
+    with pytest.raises(lrp.WeightFileError, match="which must be left out"):
         lrp.load(tmp_path / "one.h5", which="one")
 
 

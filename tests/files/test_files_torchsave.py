@@ -153,7 +153,7 @@ def test_the_same_hints_everywhere(tmp_path, capsys):
 def test_errors_on_the_command_line_name_its_flags(capsys):
     path = str(FIXTURES / "lightning.ckpt")
     assert main(["inspect", path]) == 2
-    assert "say --activations relu, one for each" in capsys.readouterr().err
+    assert "pass --activations relu, one for each" in capsys.readouterr().err
     assert main(["inspect", path, "--activations", "relu"]) == 2
     error = capsys.readouterr().err
     assert "say --readout last (h_n" in error and "--readout last-row (out[:, -1]" in error
@@ -240,7 +240,7 @@ def test_a_storage_that_was_changed(tmp_path):
         content = archive.read(info)
     data = (tmp_path / "model.pt").read_bytes()
     (tmp_path / "model.pt").write_bytes(data.replace(content, bytes(len(content))))
-    with pytest.raises(lrp.WeightFileError, match="another checksum"):
+    with pytest.raises(lrp.WeightFileError, match="checksum stored in the archive"):
         files.load(tmp_path / "model.pt", readout="last")
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 import lrpnumpy as lrp
-from docs import reference
+from docs import calls, reference
 from docs.reference import PAGES, explained, fields_of, function_of, is_method, is_record, members, parameters
 from lrpnumpy import corpus, evaluate
 from lrpnumpy.files import hints
@@ -125,6 +125,25 @@ def test_every_name_has_its_heading():
                 assert re.search(rf"^(### |- \*\*){member}\b", pages[name], re.MULTILINE)
             for field in fields_of(one) if inspect.isclass(one) else ():
                 assert re.search(rf"\b{field}\b", pages[name])
+
+
+FUNCTIONS = [
+    f"{page.prefix}{one.__name__}" for page in PAGES.values() for one in page.names if not inspect.isclass(one)
+]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_has_an_example_that_runs(name, tmp_path, monkeypatch, shared_setup):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(calls.EXAMPLES[name], name, "exec"), dict(shared_setup))
+    assert name in calls.SEE_ALSO or name.startswith("lrp.plot.")
+
+
+@pytest.fixture(scope="module")
+def shared_setup():
+    names: dict[str, object] = {}
+    exec(calls.SETUP, names)
+    return names
 
 
 def test_records_that_users_make_show_their_call():

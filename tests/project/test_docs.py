@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import lrpnumpy as lrp
+from docs import shown
 from lrpnumpy.__main__ import main
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.layers import LAYERS
@@ -85,17 +87,32 @@ def named(page):
 
 
 @pytest.mark.parametrize("page", [named(page) for page in WITH_CODE])
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     a_readers_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kernels, "mode", kernels.mode)  # a bag of Dask sets it for good, in what is usually a worker
     names: dict[str, object] = {}
+    shown.watch(monkeypatch.setattr)
     for kind, framework, block in FENCE.findall(page.read_text("utf-8")):
         if kind == "sh":
             run_shell(block)
         elif kind in RUNS and (kind != "python" or not framework or find_spec(framework)):
             code = HEADER.sub("", block) if kind == "{code-cell}" else block
             exec(compile(code, page.name, "exec"), names)
+    assert not shown.NAN.search(capsys.readouterr().out)
+
+
+def test_a_failing_explanation_is_not_shown_without_its_evidence(monkeypatch):
+    text = "A moving film with a great cast."
+    e = lrp.explain(lrp.load("sentiment-2"), text, "lrp-half")
+    assert e.evidence().verdict == "fails"
+    for picture in (lrp.plot.sentence, lrp.plot.waterfall, lrp.plot.ledger):
+        shown.check(e, shown.figure_text(picture(e)))
+    monkeypatch.setattr(lrp.Explanation, "__str__", lambda self: "lrp-half: why 'positive'?")
+    shown.watch(monkeypatch.setattr)
+    with pytest.raises(shown.Silent, match="lrp-half is shown without its evidence: Evidence: fails"):
+        str(e)
+    assert shown.NAN.search("score nan") and not shown.NAN.search("Fernando, 1e-3")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/start/dataframe.md"])

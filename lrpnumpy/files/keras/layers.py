@@ -1,4 +1,6 @@
 """The layers of Keras as lrpnumpy layers: a table of class to function.
+
+A function takes the `KerasBuild`, the call of the layer and its input values, adds nodes, and returns the output.
 Nothing is ever built from a class name: a name is looked up in the table, and anything else is refused.
 """
 
