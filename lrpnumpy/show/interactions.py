@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
-    FONT,
+    SMALL,
     Scale,
     axes_for,
     color_scale,
@@ -23,41 +24,41 @@ from lrpnumpy.show.canvas import (
     set_title,
     unit_label,
 )
-from lrpnumpy.show.parts import evidence_line, of_one_class, short
-from lrpnumpy.show.terminal import title
+from lrpnumpy.show.parts import notes, of_one_class, short
+from lrpnumpy.show.terminal import title as title_of
 
 NUMBERS = 14  # players of a picture that has room for numbers
 
 
 @door
-def interactions(e: Explanation, ax: Axes | None = None, width: float = 8.0) -> Figure:
+def interactions(
+    e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
+) -> Figure:
     """What the players of Shapley values `e` by order=2 do alone (on the diagonal), and two of them only together.
 
     Everything in the square below the diagonal and on it adds up to the score less that of the reference.
     """
     players = of_one_class(e, "interactions").players
     if players is None or players.interactions is None:
-        raise LrpError(
-            f"interactions must get Shapley values of order 2, got {e.method}; explain by lrp.Shapley(order=2)."
-        )
+        raise LrpError(f"interactions: this explanation by {e.method} has none; explain with lrp.Shapley(order=2).")
     P = len(players.names)
     values = np.asarray(players.interactions, float)
     values = np.where(np.eye(P, dtype=bool), values, 2 * values)  # both halves of a pair
     drawn = np.where(np.tri(P, dtype=bool), values, np.nan)
     ax = axes_for(ax, width, 1.6 + 0.42 * min(P, 2 * NUMBERS))
-    image = ax.imshow(drawn, cmap=relevance_map(ax), norm=Scale(np.nan_to_num(drawn)), aspect="auto")
+    image = ax.imshow(drawn, cmap=relevance_map(ax, cmap), norm=Scale(np.nan_to_num(drawn)), aspect="auto")
     names = [_with_words(e, name) for name in players.names]
     name_rows(ax, names)
     ax.set_xticks(
         range(P), [short(name, 20) for name in names], rotation=45, ha="right", rotation_mode="anchor",
-        fontsize=FONT - 2, parse_math=False,
+        fontsize=SMALL, parse_math=False,
     )  # fmt: skip
     if P <= NUMBERS:
         for p, q in np.argwhere(np.tri(P)).tolist():
-            ax.text(q, p, f"{values[p, q]:+.2g}", ha="center", va="center", fontsize=FONT - 3, color=line_color(ax))
+            ax.text(q, p, f"{values[p, q]:+.2g}", ha="center", va="center", fontsize=SMALL, color=line_color(ax))
     ax.spines[["top", "right"]].set_visible(False)
     color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("alone, or only together", e))
-    set_title(ax, title(e), note=evidence_line(e))
+    set_title(ax, title or title_of(e), note=notes(e))
     return figure_of(ax)
 
 
