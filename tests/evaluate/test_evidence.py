@@ -228,7 +228,9 @@ def test_bad_input(words, rng):
 WAYS = {
     "evidence": lambda model, x, **more: lrp.explain(model, x, "deeplift", **more).evidence(),
     "compare": lambda model, x, **more: lrp.compare(model, x, **more),
-    "rank_methods": lambda model, x, **more: lrp.rank_methods(model, [x] * 4, ["deeplift", "lrp-all"], **more),
+    "rank_methods": lambda model, x, **more: lrp.rank_methods(
+        model, [x] * 4, ["deeplift", "lrp-all"], measures=("removal", "changes", "evidence"), **more
+    ),
     "summary": lambda model, x, **more: lrp.explain_all(model, [x] * 3, "deeplift", **more).summary(),
     "counterfactual": lambda model, x, **more: lrp.counterfactual(model, x, **more),
 }
@@ -244,10 +246,10 @@ def test_bad_input_is_one_sentence_everywhere(words, way):
     for model, record, D in ((numbers, x, 3), (words[0], words[1][0], 4)):
         with pytest.raises(lrp.LrpError, match=rf"reference.* must have shape .*{D}\), got \(.*{D + 2}"):
             call(model, record, reference=np.zeros(D + 2))
-        with pytest.raises(lrp.LrpError, match="reference.* must be finite, got nan at index"):
+        with pytest.raises(lrp.LrpError, match=r"reference.* must be finite, got nan at index"):
             call(model, record, reference=np.full(D, np.nan))
         if way != "counterfactual":  # has no `versus`
-            with pytest.raises(lrp.LrpError, match="^versus must be another class than the target, got 1 for both"):
+            with pytest.raises(lrp.LrpError, match=r"^versus must be another class than the target, got 1 for both"):
                 call(model, record, target=1, versus=1)
     with pytest.raises(lrp.LrpError, match=r"^(x|sequence 0) must be finite, got nan at index \[2, 1\]"):
         call(numbers, np.where(np.arange(18).reshape(6, 3) == 7, np.nan, x))
