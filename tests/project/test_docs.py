@@ -53,7 +53,8 @@ LINEAR = {"Dense", "TwoClasses", "Affine", "Repeat", "Flatten", "Reshape", "Slic
 
 
 def a_readers_folder(folder):
-    (folder / "examples").symlink_to(ROOT / "examples")
+    for name in ("examples", "weights"):
+        (folder / name).symlink_to(ROOT / name)
     for name, source in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         found = ROOT / "tests" / "fixtures" / source
