@@ -14,7 +14,7 @@ def main() -> None:
     """Draw a sentence and a flood."""
     e = lrp.explain(lrp.load("sentiment-2"), SENTENCE)
     lrp.plot.sentence(e, width=5).savefig(HERE / "demo.png", dpi=160)
-    frame = pd.read_csv(HERE.parent / "examples" / "river.csv", index_col="date", parse_dates=True)
+    frame = pd.read_csv(HERE.parent / "weights" / "sample-river.csv", index_col="date", parse_dates=True)
     flood = lrp.explain_windows(lrp.load("river"), frame, unit="feature").at("2005-04-25")
     lrp.plot.feature_map(flood).savefig(HERE / "river.png", dpi=100)
 

@@ -15,7 +15,8 @@ resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 _folder = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 os.chdir(_folder)
-os.symlink(os.path.join(os.environ["LRPNUMPY_CHECKOUT"], "examples"), "examples")
+for name in ("examples", "weights"):
+    os.symlink(os.path.join(os.environ["LRPNUMPY_CHECKOUT"], name), name)
 
 sys.path.insert(0, os.environ["LRPNUMPY_CHECKOUT"])
 from docs import shown  # noqa: E402

@@ -117,7 +117,7 @@ PAGES = {
     "files": Page(
         "Weight files",
         "Files are read without the frameworks that wrote them, and nothing in a file is executed.",
-        (lrp.load, lrp.save, lrp.inspect, report.Report, lrp.convert, lrp.from_torch, lrp.from_keras,
+        (lrp.load, lrp.sample, lrp.save, lrp.inspect, report.Report, lrp.convert, lrp.from_torch, lrp.from_keras,
          lrp.Attribution),
     ),
     "corpora": Page(

@@ -11,7 +11,7 @@ from lrpnumpy.cite import cite
 from lrpnumpy.counterfactual import Counterfactual, counterfactual
 from lrpnumpy.evidence import evidence
 from lrpnumpy.explain import compare, explain, explain_all
-from lrpnumpy.files import convert, inspect, load, save
+from lrpnumpy.files import convert, inspect, load, sample, save
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     GRU,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lrpnumpy.page import write_page
     from lrpnumpy.show import plot
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "CD",
@@ -116,6 +116,7 @@ __all__ = [
     "rank_methods",
     "reconstruction_error",
     "rules",
+    "sample",
     "save",
     "trace",
     "write_page",

@@ -184,10 +184,10 @@ class InputChanges(NamedTuple):
         """The halves and the single replacements as one change."""
         pairs = zip(self.halves[:5], self.single[:5], strict=True)
         owner, lo, hi, size, own = (np.concatenate(pair) for pair in pairs)
-        index, pool = self.halves.index, self.single.rows
-        assert index is not None
-        own[len(self.halves.owner) :] += len(index)
-        return Change(owner, lo, hi, size, own, 1, pool, np.concatenate([index, np.arange(len(pool))]))
+        picked, pool = self.halves.picked, self.single.rows
+        assert picked is not None
+        own[len(self.halves.owner) :] += len(picked)
+        return Change(owner, lo, hi, size, own, 1, pool, np.concatenate([picked, np.arange(len(pool))]))
 
 
 def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> InputChanges:
@@ -203,11 +203,11 @@ def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> 
     own = np.concatenate([plan.source.ravel() for plan in plans])[order] + begins[owner]
     lo, hi = np.concatenate([plan.steps for plan in plans], axis=1)[:, order]
     single = Change(owner, lo, hi, hi - lo, own, 1, pool)
-    index = np.concatenate([plan.halves + begin for plan, begin in zip(plans, begins, strict=True)])
+    picked = np.concatenate([plan.halves + begin for plan, begin in zip(plans, begins, strict=True)])
     owner = np.tile(np.arange(len(plans)), HALVES)
     T = x.batch.lengths[owner]
     own = HALVES * x.batch.starts[owner] + T * np.arange(HALVES).repeat(len(plans))
-    return InputChanges(single, order, np.cumsum(counts), Change(owner, 0 * T, T, T, own, 1, pool, index))
+    return InputChanges(single, order, np.cumsum(counts), Change(owner, 0 * T, T, T, own, 1, pool, picked))
 
 
 def _all_scores(

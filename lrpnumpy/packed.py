@@ -127,7 +127,7 @@ class Change(NamedTuple):
     """What V variants of the sequences have in place of their rows, for occlusion.
 
     In variant v, the steps lo[v] to hi[v] of sequence owner[v] are replaced by size[v] rows: rows[own[v] + stride * j]
-    for j from 0 to size[v] - 1; or rows[index[own[v] + stride * j]], where variants share rows. A word set to zero has
+    for j from 0 to size[v] - 1; or rows[picked[own[v] + stride * j]], where variants share rows. A word set to zero has
     size = hi - lo; a word that is left out has size = 0.
     """
 
@@ -138,7 +138,7 @@ class Change(NamedTuple):
     own: np.ndarray  # (V,)
     stride: int  # 0 where every variant has the same row at every step
     rows: np.ndarray  # (any, D)
-    index: np.ndarray | None = None  # (any,)
+    picked: np.ndarray | None = None  # (any,)
 
     def mirrored(self, T: np.ndarray) -> Change:
         """As a backward direction reads it; `T` (V,) are the lengths of the owners."""
@@ -163,7 +163,7 @@ class Change(NamedTuple):
 
     def _own_rows(self, v: np.ndarray, j: np.ndarray) -> np.ndarray:
         place = self.own[v] + self.stride * j
-        return self.rows[place if self.index is None else self.index[place]]
+        return self.rows[place if self.picked is None else self.picked[place]]
 
 
 def at_once(width: int) -> int:

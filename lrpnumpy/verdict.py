@@ -180,7 +180,8 @@ def judge(trials: Trials, described: Sequence[tuple[tuple[str, ...], Words]]) ->
             worst = int(np.argmax(refuted[mine])), int(np.argmax(missed[mine]))
             text = _what_fails(experiments, words, shares[k], *worst)
             verdict = "fails" if text else "passes"
-        found.append(Evidence(verdict, *shares[k], text, experiments))
+        refuted_share, missed_share, agreement, interaction = shares[k]
+        found.append(Evidence(verdict, refuted_share, missed_share, agreement, interaction, text, experiments))
     return found
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, outside, shown, whole
+from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, one_of, outside, shown, whole
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.named import named
 from lrpnumpy.files.native import check_free, save, save_many
@@ -17,12 +17,14 @@ from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
+from lrpnumpy.series import read_csv
+from lrpnumpy.tables import Table
 
 if TYPE_CHECKING:
     from lrpnumpy.files.keras.live import from_keras
     from lrpnumpy.files.torch.live import from_torch
 
-__all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "save", "save_many", "shipped"]
+__all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "sample", "save", "save_many", "shipped"]
 
 NO_PROBABILITY = (
     "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
@@ -122,6 +124,16 @@ def _check_other(source: Path, besides: Iterable[Any], target: str | os.PathLike
 def shipped() -> dict[str, Path]:
     """The models that come with lrpnumpy, by name."""
     return {path.stem: path for folder in SHIPPED for path in sorted(folder.glob("*.h5"))}
+
+
+@door
+def sample(name: str) -> Table:
+    """Bundled data for a bundled model: `sample("river")` is two years of daily weather and observed discharge.
+
+    name: "river".
+    """
+    paths = {path.stem.removeprefix("sample-"): path for folder in SHIPPED for path in folder.glob("sample-*.csv")}
+    return read_csv(paths[one_of(name, "name", tuple(sorted(paths)))].read_text("utf-8"))
 
 
 def _read(

@@ -65,7 +65,7 @@ class LSTM(StackedCell):
         if not isinstance(run, CompiledRun) or not lstm_occlusion.run.ready(self.dtype, V * H):
             return super().varied(read, change, tol, every)
         Q = change.rows @ run.program.U.T + run.program.b.ravel()
-        index = np.arange(len(Q)) if change.index is None else change.index
+        index = np.arange(len(Q)) if change.picked is None else change.picked
         steps = change.size + run.batch.lengths[change.owner] - change.hi
         kept_at = np.cumsum(steps) - steps
         out = np.zeros((int(steps.sum()), H), self.dtype) if every else np.empty((V, H), self.dtype)

@@ -590,7 +590,7 @@ class Cell(Recurrent):
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            own = own if change.index is None else change.index[own]
+            own = own if change.picked is None else change.picked[own]
             start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
             if isinstance(read.run, CompiledRun):
                 ids = np.where(is_own, batch.R + own, where)
@@ -725,4 +725,4 @@ def after(cell: Cell, read: Read, change: Change, tol: float) -> Change:
     rows, done = cell.varied(read, change, tol, True)
     steps = change.size + read.batch.lengths[change.owner] - change.hi
     size = change.size + done - change.hi
-    return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows, index=None)
+    return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows, picked=None)

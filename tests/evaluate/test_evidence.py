@@ -228,7 +228,9 @@ def test_bad_input(words, rng):
 WAYS = {
     "evidence": lambda model, x, **more: lrp.explain(model, x, "deeplift", **more).evidence(),
     "compare": lambda model, x, **more: lrp.compare(model, x, **more),
-    "rank_methods": lambda model, x, **more: lrp.rank_methods(model, [x] * 4, ["deeplift", "lrp-all"], **more),
+    "rank_methods": lambda model, x, **more: lrp.rank_methods(
+        model, [x] * 4, ["deeplift", "lrp-all"], measures=("removal", "changes", "evidence"), **more
+    ),
     "summary": lambda model, x, **more: lrp.explain_all(model, [x] * 3, "deeplift", **more).summary(),
     "counterfactual": lambda model, x, **more: lrp.counterfactual(model, x, **more),
 }

@@ -60,7 +60,8 @@ LINEAR = {"Dense", "TwoClasses", "Affine", "Repeat", "Flatten", "Reshape", "Slic
 
 
 def a_readers_folder(folder):
-    (folder / "examples").symlink_to(ROOT / "examples")
+    for name in ("examples", "weights"):
+        (folder / name).symlink_to(ROOT / name)
     for name, source in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         found = ROOT / "tests" / "fixtures" / source
@@ -115,9 +116,8 @@ def test_a_failing_explanation_is_not_shown_without_its_evidence(monkeypatch):
     assert shown.NAN.search("score nan") and not shown.NAN.search("Fernando, 1e-3")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start/dataframe.md"])
-def test_first_steps_say_that_pandas_is_to_be_installed(page):
-    text = (ROOT / page).read_text("utf-8")
+def test_first_steps_say_that_pandas_is_to_be_installed():
+    text = (ROOT / "docs/start/dataframe.md").read_text("utf-8")
     assert "pip install pandas" in text[: text.index("import lrpnumpy as lrp", text.index("import pandas"))]
 
 
@@ -184,3 +184,12 @@ def test_what_pages_say_was_measured_is_in_the_results():
                 assert cells[2:] == [measured[cells[0], cells[1]][column] for column in head], f"{page.name}: {row}"
                 said += 1
     assert said == len(measured) - 3  # all but the random numbers
+
+
+def test_sample():
+    """Bundled data that a bundled model explains; the README uses it, so it must be in the wheel."""
+    table = lrp.sample("river")
+    assert table.values.shape == (731, 6) and str(table.labels[0])[:10] == "2003-10-01"
+    assert {*lrp.load("river").features} < {*table.features}
+    with pytest.raises(lrp.LrpError, match=r"name must be .*'river'.*got 'lake'"):
+        lrp.sample("lake")
