@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from lrpnumpy.checks import LrpError, one_of, parse_json, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
 from lrpnumpy.result import dumped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FEWEST = 5  # samples that a bootstrap needs
 SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is more than chance
@@ -209,7 +206,7 @@ class Ranking:
 
         return ranking.page(self)
 
-    def figure(self) -> Figure:
+    def figure(self) -> Any:
         """A matplotlib figure: every column with its intervals."""
         from lrpnumpy.show import ranking
 
