@@ -1,7 +1,7 @@
 """A folder or a zip archive that holds a model among other things: the file inside is opened.
 
-Hugging Face writes folders with model.safetensors or pytorch_model.bin, stable-baselines archives with policy.pth, and darts
-a checkpoint beside its own pickle.
+Hugging Face writes folders with model.safetensors or pytorch_model.bin, stable-baselines archives with policy.pth, and
+darts a checkpoint beside its own pickle.
 """
 
 from __future__ import annotations
