@@ -233,9 +233,17 @@ def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequenc
     return records
 
 
+def _in_order(model: Model, record: Any) -> Any:
+    """A list of the inputs, in the order of the model's, as a dict."""
+    if isinstance(record, (list, tuple)) and len(record) == len(model.inputs):
+        return dict(zip(model.inputs, record, strict=True))
+    return record
+
+
 def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) -> list[EncodedRecord]:
     """Records that are dicts of input name to value."""
     wanted = ", ".join(map(repr, model.inputs))
+    records = [_in_order(model, record) for record in records]
     for record, place in zip(records, where, strict=True):
         if not isinstance(record, Mapping):
             raise LrpError(f"{place} must be a dict with the inputs {wanted}, got {type(record).__name__}.")
@@ -326,6 +334,13 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
         takes += "token ids or " if embedding is not None else ""
         many = BATCH if array.ndim > 1 and array.dtype.kind in "iu" else ""
         raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}{many}.")
+    if (
+        array.ndim == 3
+        and embedding is None
+        and port.steps
+        and array.shape[2] < port.size == array.shape[1] * array.shape[2]
+    ):
+        array = array.reshape(len(array), -1)  # places and numbers of each step
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."

@@ -16,7 +16,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array
 from lrpnumpy.layers.base import Keep, Ran, Size, takes
 from lrpnumpy.layers.readout import Readout
-from lrpnumpy.packed import Packed
+from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
 from lrpnumpy.rules.sums import Gathered, Matrix
 
@@ -34,7 +34,8 @@ class Pooled(NamedTuple):
 class AttentionPool(Readout):
     """The steps of a sequence to one vector: sum_t a_t h_t, with weights a = softmax over the steps.
 
-    Additive, with `W` (K, M): a = softmax_t(v . tanh(W h_t + b) + c), `v` and `b` (K,).
+    Additive, with `W` (K, M): a = softmax_t(v . tanh(W h_t + b) + c), `v` and `b` (K,);
+    or b is (T, K), a bias for each step of series of T steps.
     Dot, without W: a = softmax_t(v . h_t + c), v (M,). `c` is in some files; it changes no weight.
 
     LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
@@ -51,7 +52,7 @@ class AttentionPool(Readout):
         if self.W is not None:
             b = np.zeros_like(v) if self.b is None else self.b
             W = float_array(self.W, "AttentionPool: W", (len(v), None))
-            self._set(W=W, b=float_array(b, "AttentionPool: b", v.shape))
+            self._set(W=W, b=float_array(b, "AttentionPool: b", (None, len(v)) if np.ndim(b) == 2 else v.shape))
         elif self.b is not None:
             raise LrpError("AttentionPool: b must be None without W, got an array.")
 
@@ -70,7 +71,7 @@ class AttentionPool(Readout):
         batch, h = xs[0].batch, xs[0].rows
         z = u = h
         if self.W is not None:
-            z = h @ self.W.T + self.b
+            z = h @ self.W.T + self._bias(batch)
             u = ACTIVATIONS["tanh"].F(z)
         e = u @ self.v[:, None] + h.dtype.type(self.c)
         top = np.maximum.reduceat(batch.unpack(e), batch.starts)
@@ -98,8 +99,18 @@ class AttentionPool(Readout):
         if self.W is None:
             return [R_h + R_u]
         R_z = R_u * how.slope("tanh", *ran.both(lambda one: (one.trace.z, one.trace.u)))
-        (more,) = back_through_sum(how, R_z, Packed(z, x.batch), [Matrix(h, self.W)], entry, self.b)
+        (more,) = back_through_sum(how, R_z, Packed(z, x.batch), [Matrix(h, self.W)], entry, self._bias(x.batch))
         return [R_h + more]
+
+    def _bias(self, batch: Batch) -> np.ndarray:
+        """(K,) b, or (R, K) that of the step of each row."""
+        assert self.b is not None
+        if self.b.ndim == 1:
+            return self.b
+        if (batch.lengths != len(self.b)).any():
+            got = batch.lengths[batch.lengths != len(self.b)][0]
+            raise LrpError(f"AttentionPool: a series must have {len(self.b)} steps, one for each bias, got {got}.")
+        return self.b[batch.step]
 
     def described(self) -> str:
         """One line for `inspect`."""

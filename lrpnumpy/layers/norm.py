@@ -21,7 +21,8 @@ from lrpnumpy.statement.interpret import Normed, normed
 class LayerNorm(Layer):
     """gamma (x - mean(x)) / sqrt(var(x) + eps) + beta, with mean and variance over the M features of each row.
 
-    `gamma` and `beta` are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch.
+    `gamma` and `beta` are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch. With `center` False
+    the mean is taken as 0: RMSNorm, gamma x / sqrt(mean(x x) + eps) + beta.
 
     LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum for each
     output. The gradient goes through all of it.
@@ -30,6 +31,7 @@ class LayerNorm(Layer):
     gamma: np.ndarray
     beta: np.ndarray = ABSENT
     eps: float = 0.001
+    center: bool = True
 
     by_step: ClassVar[bool] = True
 
@@ -56,14 +58,15 @@ class LayerNorm(Layer):
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Normed]:
         """The normed rows; the trace is what they are made of."""
         x = xs[0]
-        kept = normed(x.rows, self.eps)
+        kept = normed(x.rows, self.eps, self.center)
         return Packed(kept.u * kept.r * self.gamma + self.beta, x.batch), kept
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Back through scale, product and mean, and where r is not held fixed, through the variance."""
         x, y, r = ran.inputs[0].rows, ran.outputs[0], ran.trace.r
         if how.rule is not None:
-            each = self.gamma[:, None] * (np.eye(self.inputs, dtype=R.dtype) - R.dtype.type(1 / self.inputs))
+            mean = R.dtype.type(1 / self.inputs if self.center else 0)
+            each = self.gamma[:, None] * (np.eye(self.inputs, dtype=R.dtype) - mean)
             return back_through_sum(how, R, y, [Matrix(x * r, each)], entry, self.beta)
         s = message(how, R, y, self.beta, entry) * self.gamma
         if how.holds_weights:
@@ -74,7 +77,7 @@ class LayerNorm(Layer):
             R_q = R_r * how.slope(INVERSE_ROOT, *ran.both(lambda one: (one.trace.q, one.trace.r)))
             to_one, to_other = how.even_product(*ran.both(lambda one: (one.trace.u,) * 2))  # q is the mean of u u
             R_u = s * to_u + R_q / R.dtype.type(self.inputs) * (to_one + to_other)
-        R_x = R_u - R_u.mean(axis=1, keepdims=True)
+        R_x = R_u - R_u.mean(axis=1, keepdims=True) if self.center else R_u
         if how.times_input:
             R_x *= x
         return [R_x]
@@ -85,4 +88,4 @@ class LayerNorm(Layer):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"LayerNorm, {self.inputs} features"
+        return f"LayerNorm, {self.inputs} features" + ("" if self.center else ", not centered (RMSNorm)")

@@ -38,9 +38,9 @@ class Normed(NamedTuple):
     r: np.ndarray  # 1 / sqrt(q)
 
 
-def normed(v: np.ndarray, eps: float) -> Normed:
-    """LayerNorm of v over its last axis."""
-    u = v - v.mean(axis=-1, keepdims=True)
+def normed(v: np.ndarray, eps: float, center: bool = True) -> Normed:
+    """LayerNorm of v over its last axis; without `center` RMSNorm."""
+    u = v - v.mean(axis=-1, keepdims=True) if center else v
     q = (u * u).mean(axis=-1, keepdims=True) + u.dtype.type(eps)
     return Normed(u, q, INVERSE_ROOT.F(q))
 

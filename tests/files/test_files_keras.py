@@ -96,7 +96,7 @@ def test_the_table_of_layers_is_true():
 
 NUMBERS = start(None, 3)
 UNKNOWN = [
-    "GroupQueryAttention", "Lambda", "ConvLSTM1D", "ConvLSTM2D", "Hashing", "SeparableConv1D", "ThresholdedReLU",
+    "GroupQueryAttention", "Lambda", "ConvLSTM1D", "Hashing", "Conv1DTranspose", "ThresholdedReLU",
     "MyOwnLayer", "Custom>LSTM",
 ]  # fmt: skip
 
@@ -107,6 +107,12 @@ def test_layers_that_we_do_not_have(tmp_path, kind):
     assert repr(kind) in message and "not supported" in message
     assert message.partition("close to it: ")[2].count(",") < 3
     assert f"custom={{{kind.removeprefix('Custom>')!r}: f}}" in message
+
+
+def test_pictures_are_refused_without_a_way_that_leads_nowhere(tmp_path):
+    message = refused(tmp_path, NUMBERS, layer("ConvLSTM2D", filters=3), lstm(), dense())
+    assert "has layers of pictures, which are not supported: 'layer_1' of the class 'ConvLSTM2D'" in message
+    assert "custom=" not in message
 
 
 def test_one_error_names_all_layers_that_we_do_not_have(tmp_path):

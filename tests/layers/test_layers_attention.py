@@ -47,6 +47,19 @@ def test_laws_of_attention_pool(rng, kind, tmp_path):
     laws.hold(model, [rng.normal(size=(T, 3)) for T in (5, 1, 4)], rng, tmp_path)
 
 
+def test_an_attention_pool_with_a_bias_for_each_step(rng, tmp_path):
+    v, W, b = rng.normal(size=2), rng.normal(size=(2, 4)), rng.normal(size=(5, 2))
+    model = pooled(nets.lstm(rng, 3, 4), lrp.layers.AttentionPool(v, W, b), nets.dense(rng, 4, 2))
+    laws.hold(model, [rng.normal(size=(5, 3)) for _ in range(3)], rng, tmp_path, omit=False)
+    x = rng.normal(size=(5, 3))
+    h = lrp.predict(lrp.Model([model.nodes[0].layer], readout="every"), x)
+    a = softmax([v @ np.tanh(W @ row + bias) for row, bias in zip(h, b, strict=True)])
+    head = model.nodes[2].layer
+    close(lrp.predict(model, x), head.V @ (a @ h) + head.d)
+    with pytest.raises(lrp.LrpError, match="a series must have 5 steps, one for each bias, got 4"):
+        lrp.predict(model, x[:4])
+
+
 @pytest.mark.parametrize("kind", POOLS)
 def test_attention_pool_restated(rng, kind):
     """Scores, and relevance with the weights as numbers."""

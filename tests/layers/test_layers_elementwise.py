@@ -225,6 +225,17 @@ def test_golden_layer_norm():
     laws.agrees(lrp.Model(nodes), group)
 
 
+def test_laws_of_rms_norm(rng, tmp_path):
+    layer = lrp.layers.LayerNorm(rng.normal(size=4), eps=0.01, center=False)
+    model = around(rng, layer)
+    laws.hold(model, records(rng), rng, tmp_path)
+    first, x = model.layers[0], rng.normal(size=(5, 3))
+    z = x @ first.V.T + first.d
+    want = layer.gamma * z / np.sqrt((z * z).mean(axis=1, keepdims=True) + 0.01)
+    rest = lrp.Model([*model.layers[2:]])
+    close(lrp.predict(rest, want), lrp.predict(model, x))
+
+
 def test_laws_of_layer_norm(rng, tmp_path):
     laws.hold(around(rng, norm(rng)), records(rng), rng, tmp_path)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, UserCodeError, WeightFileError
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
-from lrpnumpy.files.build.sizes import Dim
+from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.inputs import Input
@@ -124,6 +124,8 @@ class KerasBuild(NetworkBuild):
         self.where, self.label = layer.settings.where, layer.name
         if not xs:
             self.refuse("must be applied to at least one input, it has none")
+        if all(x.part_of == MASK for x in xs) and layer.kind in OF_MASKS:
+            return self.meant(replace(call, layer=replace(layer, kind="LogicalOr")), xs)
         if layer.kind not in MASK_OPERATIONS:
             if any(x.part_of == MASK for x in (*xs, *states)):
                 self.refuse("computes with a mask, which is not understood")
@@ -173,7 +175,10 @@ class KerasBuild(NetworkBuild):
         make: Any = own(self.custom, layer.kind, layer.name)
         found = {name: self.source.array(path, self.source.shape(path)) for name, path in self.paths(layer).items()}
         ours = self.custom_layer(layer.name, make, copy.deepcopy(layer.settings.value), found)
-        return self.vectors(ours, *(self.value(layer, x, getattr(ours, "inputs", None)) for x in xs), steps=None)
+        made = self.vectors(ours, *(self.value(layer, x, getattr(ours, "inputs", None)) for x in xs), steps=None)
+        if ours.recurrent and layer.settings.value.get("return_sequences") is False:  # a cell in Keras' RNN
+            return self.one_step(made, -1, keep=False)
+        return made
 
     # --------------------------------------------------------------------------------------------------------- arrays
 
@@ -206,7 +211,13 @@ class KerasBuild(NetworkBuild):
             last = inner[-1] if inner else None
             entry.size = last if len(inner) <= 2 and type(last) is int and last > 0 else None
             entry.steps = len(inner) != 1
-            steps = (as_length(inner[0]) if len(inner) == 2 else None) or STEPS
+            steps = (as_length(inner[0]) if len(inner) in (2, 3) else None) or STEPS
+            places = [as_length(n) for n in inner[1:]]
+            if len(inner) == 3 and all(places):  # places and features of each step, which are one vector here
+                entry.size = product(places)
+                whole = self._of_entry(name, steps)
+                self.note(f"a step of {name!r} has {places[0]} places of {places[1]} numbers; relevance is for each")
+                return replace(whole, axes=("N", "T", "F", "F"), index=whole.index.reshape(places))
         return self._of_entry(name, steps)
 
     def _of_entry(self, name: str, steps: Any, **change: Any) -> NetworkValue:
@@ -230,7 +241,7 @@ class KerasBuild(NetworkBuild):
         if entry is None:
             return None
         size = entry.size if x.width and entry.size else 0
-        return entry if np.array_equal(x.index, np.arange(size)) else None
+        return entry if np.array_equal(x.index.reshape(-1), np.arange(size)) else None
 
     def raw(self, x: NetworkValue) -> KerasInput | None:
         """The same, unless it is an input of token ids."""
@@ -248,7 +259,7 @@ class KerasBuild(NetworkBuild):
         entry.is_taken = True
         if x.mask is None:
             entry.sees.append(layer.name)
-        if len(entry.shape or ()) > 2:
+        if len(entry.shape or ()) > 2 and not (len(x.axes) == 4 and layer.kind in ("TimeDistributed", *AT_PLACES)):
             self.refuse(
                 f"takes records of shape {entry.shape}; only series of vectors, (steps, features), are supported"
             )
@@ -306,8 +317,14 @@ class KerasBuild(NetworkBuild):
                 self.note(f"Masking: steps whose features all equal {port.mask:g} are skipped")
 
 
+# Layers inside a TimeDistributed that take places and features.
+AT_PLACES = (
+    "Conv1D", "MaxPooling1D", "AveragePooling1D", "GlobalMaxPooling1D", "GlobalAveragePooling1D", "Flatten",
+)  # fmt: skip
 ELEMENTWISE = ("Add", "Subtract", "Multiply", "Activation", "ReLU", "LeakyReLU", "Relu", "Tanh", "Sigmoid")
-MASK_OPERATIONS = ("NotEqual", "Any")  # as Keras 3 lists them beside the layers
+# As Keras 3 lists them beside the layers.
+MASK_OPERATIONS = ("NotEqual", "Any", "ConvertToTensor", "ZerosLike", "OnesLike", "LogicalOr")
+OF_MASKS = ("Any", "ConvertToTensor", "LogicalOr", "ExpandDims", "Concatenate")  # which join masks, or leave them alone
 TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectional", "RNN")
 
 

@@ -85,18 +85,29 @@ def masking(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkVa
     b.refuse("is supported over an input of numbers, an embedding or a recurrent layer with tanh only")
 
 
+NOTHING = ""  # the mask of values that are all padding, which a mask is joined with to have its shape
+
+
 def mask(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """NotEqual compares an input with the value of padding; Any asks whether one of the features differs."""
-    x, layer = xs[0], call.layer
-    if layer.kind == "NotEqual":
+    """What Keras 3 computes to find the padding; the mask of values without padding is None.
+
+    NotEqual compares an input with the value of padding; a step is padding where all that are joined say so.
+    """
+    x, kind = xs[0], call.layer.kind
+    if kind == "ConvertToTensor":  # of something that is not a mask
+        return x
+    if kind == "NotEqual":
         value = call.others[0] if len(call.others) == 1 else None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if len(xs) != 1 or b.whole(x) is None or not is_number:
+        if len(xs) != 1 or x.values[0] not in b.entries or not is_number:
             b.refuse("is supported as part of a mask only")
         return replace(x, mask=x.values[0], part_of=MASK)
-    if len(xs) != 1 or x.part_of != MASK or call.others:
-        b.refuse("is supported as part of a mask only")
-    return x
+    if kind in ("ZerosLike", "OnesLike") and len(xs) == 1:
+        return replace(x, mask=NOTHING if kind == "ZerosLike" else None, part_of=MASK)
+    masks = {one.mask for one in xs} - {NOTHING}
+    if any(one.part_of != MASK for one in xs) or len(masks - {None}) > 1:
+        b.refuse("is supported as part of a mask only, and of one")
+    return replace(x, mask=None if None in masks else "".join(map(str, masks)))
 
 
 # --------------------------------------------------------------------------------------------------------- vocabularies

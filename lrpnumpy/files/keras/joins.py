@@ -56,6 +56,9 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         b.plain(call)
     if len(xs) == 1 and kind != "Subtract":
         return xs[0]
+    is_seen = kind == "Concatenate" and (b.version or "").startswith("3")
+    if is_seen and any(x.has_steps and x.mask is None for x in xs):  # a step is padding where all say so
+        xs = [b.sees_padding(layer, x) for x in xs]
     xs = _alike(b, layer, xs, kind != "Concatenate")
     if len({x.length for x in xs if x.has_steps and x.length is not None}) > 1:
         b.refuse("joins series of different numbers of steps, which is not supported")
@@ -67,7 +70,7 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         return b.vectors(Subtract(), *xs)
     out = xs[0]
     for x in xs[1:]:
-        out = _product(b, layer, out, x) if kind == "Multiply" else _extreme(b, layer, kind, out, x)
+        out = _product(b, layer, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
     return out
 
 
@@ -130,7 +133,7 @@ def _is_gate(b: KerasBuild, x: NetworkValue) -> bool:
     )
 
 
-def _extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, other: NetworkValue) -> NetworkValue:
+def extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, other: NetworkValue) -> NetworkValue:
     """max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)."""
     first, second = (other, one) if kind == "Maximum" else (one, other)
     difference = b.vectors(Subtract(), first, second, name=f"{layer.name}_difference")
@@ -149,6 +152,10 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     one, other = xs
     ranks = [len(x.axes) for x in xs]
     first, second = (axis % rank if type(axis) is int else -1 for axis, rank in zip(axes, ranks, strict=True))
+    if WEIGHTS in (one.part_of[:1], other.part_of[:1]) and (first, second) == (1, 1):
+        weights, series = (one, other) if one.part_of[:1] == WEIGHTS else (other, one)
+        query, key = weights.part_of[1:]
+        return _attention(b, layer, Attention(), [query, b.with_steps(layer, series), key])
     if one.part_of[:1] == WEIGHTS and (first, second) == (2, 1):
         query, key = one.part_of[1:]
         return _attention(b, layer, Attention(), [query, b.with_steps(layer, other), key])
@@ -167,6 +174,9 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         return b.vectors(Sum(), product, name=f"{layer.name}_sum")
     if (first, second) == (2, 2) and one.has_steps and other.has_steps:
         return replace(one, values=(), part_of=(*PRODUCTS, one, other))
+    if {first, second} == {1, 2} and one.has_steps != other.has_steps:  # one query: a score for each step
+        series, query = (one, other) if one.has_steps else (other, one)
+        return NetworkValue((), ("N", "F"), np.zeros(1, int), part_of=(*PRODUCTS, query, series))
     b.refuse(f"is not supported with the axes {axes} of these inputs")
 
 

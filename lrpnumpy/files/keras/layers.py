@@ -30,7 +30,9 @@ from lrpnumpy.files.keras.build import (
     one_of,
 )
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields, nearby
+from lrpnumpy.files.keras.inside import INSIDE
+from lrpnumpy.files.keras.inside import each_step as inside_each_step
+from lrpnumpy.files.safe import Fields, Shape, nearby
 from lrpnumpy.layers import (
     Affine,
     AvgPool1D,
@@ -79,6 +81,8 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
         return dense(b, layer, x)
     inner = layer.settings.object("layer")
     kind = inner.string("class_name")
+    if len(x.axes) == 4 and kind in INSIDE:
+        return inside_each_step(b, replace(layer, kind=kind, settings=inner.object("config")), x)
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
@@ -134,6 +138,29 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     return apply(b, layer, out, function(b, layer, s))
 
 
+def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
+    x, s = b.sees_padding(layer, b.with_steps(layer, x)), layer.settings
+    channels_last(layer)
+    width, stride, dilation, times = (
+        number(layer, key, default)
+        for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1), ("depth_multiplier", 1))
+    )
+    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
+    out, biased = x.width * times, s.boolean("use_bias", True)
+    filters = [s.integer("filters")] if layer.kind == "SeparableConv1D" else []
+    n = filters[0] if filters else out
+    shapes: list[Shape] = [(width, x.width, times), *((1, out, n) for n in filters), *([(n,)] if biased else [])]
+    K, *rest = b.own_arrays(layer, shapes)
+    bias = rest.pop() if biased else None
+    each = np.ascontiguousarray(K.reshape(width, out).T[:, :, None])  # (out, width, 1)
+    ours = Conv1D(each, None if filters else bias, stride, dilation, padding, x.width)
+    y = b.vectors(ours, x, steps=b.after(x, ours.windows))
+    if filters:
+        y = b.dense(y, 2, np.ascontiguousarray(rest[0][0].T), bias)
+    return apply(b, layer, y, function(b, layer, s))
+
+
 def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
     """gamma and beta, None where the layer has none, and the other arrays."""
     has = [layer.settings.boolean(key, True) for key in ("scale", "center")]
@@ -162,6 +189,38 @@ def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
     if beta is None:
         beta = np.zeros_like(gamma)
     return b.vectors(LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)
+
+
+def rms_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """RMSNormalization over the features."""
+    x = b.value(layer, x)
+    last_axis(layer, x)
+    (scale,) = b.own_arrays(layer, [(x.width,)])
+    return b.vectors(LayerNorm(scale, eps=layer.settings.number("epsilon", 1e-6), center=False), x)
+
+
+def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """GroupNormalization: mean and variance over all steps and the features of a group."""
+    x, s = b.value(layer, x), layer.settings
+    last_axis(layer, x)
+    groups, width = s.integer("groups", 32), x.width
+    groups = width if groups == -1 else groups
+    if groups < 1 or width % groups:
+        b.refuse(f"groups must divide the {width} features, it is {groups}")
+    gamma, beta = _scale_and_center(b, layer, width, 0)
+    if x.has_steps and x.length is None:
+        b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
+    flat = b.flattened(x) if x.has_steps else x
+    each, eps, last = width // groups, s.number("epsilon", 0.001), len(flat.axes) - 1
+    parts = []
+    for k in range(groups):
+        part = flat.taking(last, slice(k * each, (k + 1) * each))
+        parts.append(b.apply(LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
+    starts = np.cumsum([0, *(part.width for part in parts[:-1])])
+    index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=True)], axis=-1)
+    whole = replace(flat, values=tuple(part.values[0] for part in parts), index=index)
+    out = b.steps_of(whole, 1) if x.has_steps else b.rows(whole)
+    return b.affine(out, np.ones(1) if gamma is None else gamma, beta)
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -347,8 +406,11 @@ _ONE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] 
     "Dense": dense,
     **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), each_step),
     **dict.fromkeys(("Conv1D", "Convolution1D"), conv),
+    **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), depthwise),
     "BatchNormalization": batch_norm,
     "LayerNormalization": layer_norm,
+    "RMSNormalization": rms_norm,
+    "GroupNormalization": group_norm,
     "Normalization": normalization,
     "Rescaling": rescaling,
     **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), pool),

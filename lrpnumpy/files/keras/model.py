@@ -23,7 +23,6 @@ __all__ = ["KNOWN", "Custom", "Paths", "build"]
 
 ADVICE = {
     "Lambda": "holds Python code, which is never run",
-    "ConvLSTM2D": "reads pictures, which lrpnumpy does not explain",
 }
 
 
@@ -52,6 +51,8 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     """One error for all layers that are not supported."""
     shown = [f"{one.name[:80]!r} of the class {one.kind[:80]!r}" for one in unknown[:20]]
     reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(one.kind == kind for one in unknown)]
+    if any(one.kind == "ConvLSTM2D" for one in unknown):
+        raise source.error("configuration", f"has layers of pictures, which are not supported: {', '.join(shown)}")
     kind = unknown[0].kind.split(">")[-1][:80]
     near = nearby(kind, KNOWN)
     raise source.error(

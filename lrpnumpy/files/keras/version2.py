@@ -142,7 +142,9 @@ def _counted(kind: str, settings: Fields) -> tuple[int, int]:
         return 2 + count("use_bias"), 0
     if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
         return 1 + count("use_bias"), 0
-    if kind in ("Embedding", "PReLU", "AttentionWeightedAverage"):
+    if kind in ("DepthwiseConv1D", "SeparableConv1D"):
+        return 1 + (kind == "SeparableConv1D") + count("use_bias"), 0
+    if kind in ("Embedding", "PReLU", "AttentionWeightedAverage", "RMSNormalization"):
         return 1, 0
     if kind == "BatchNormalization":
         return count("scale", "center"), 2
@@ -158,7 +160,7 @@ def _counted(kind: str, settings: Fields) -> tuple[int, int]:
         return count("use_scale"), 0
     if kind == "MultiHeadAttention":
         return 4 * (1 + count("use_bias")), 0
-    if kind == "LayerNormalization":
+    if kind in ("LayerNormalization", "GroupNormalization"):
         return count("scale", "center"), 0
     if kind == "Normalization":
         return 0, 0 if settings.has("mean") else 3
