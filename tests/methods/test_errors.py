@@ -220,7 +220,7 @@ CASES = {
     ),
     "hidden of a gradient": (
         lambda: lrp.explain(NUMBERS, X, "gradient", hidden=True),
-        r"unknown option 'hidden' for gradient; it has no options",
+        r"unknown option 'hidden' for gradient; its options are through",
     ),
     "a reference for LRP": (
         lambda: lrp.explain(NUMBERS, X, "lrp-all", reference=np.zeros(3)),
