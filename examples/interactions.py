@@ -26,10 +26,9 @@ together = [f"{words[p]} + {words[q]} {2 * e.players.interactions[p, q]:+.2f}" f
 print("  together:", ", ".join(together))
 lrp.plot.interactions(e).savefig(FOLDER / "interactions-words.png", dpi=130)
 
-table = np.genfromtxt(Path(__file__).with_name("river.csv"), delimiter=",", names=True, dtype=None, encoding="utf-8")
-names = table.dtype.names[1:-1]
-last = int(np.flatnonzero(table[table.dtype.names[0]] == "2005-04-25")[0])
-x = np.stack([table[name][last - 364 : last + 1] for name in names], axis=1)
+values, dates, names = lrp.sample("river")
+last = int(np.flatnonzero(dates == np.datetime64("2005-04-25"))[0])
+x = lrp.Table(values[last - 364 : last + 1], dates[last - 364 : last + 1], names)
 river = lrp.load("river")
 e = lrp.explain(river, x, lrp.Shapley(players="features", order=2))
 print(f"{e.prediction}: {e.players.interactions.sum():+.2f} mm by features alone and in pairs")

@@ -19,12 +19,10 @@ FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 
 def river() -> None:
     """The slow and the fast part of the weather before a flood."""
-    table = np.genfromtxt(HERE / "river.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
-    names = table.dtype.names[1:-1]
-    dates = table[table.dtype.names[0]].astype("datetime64[D]")
+    values, dates, names = lrp.sample("river")
     last = int(np.flatnonzero(dates == np.datetime64("2005-04-25"))[0])
     days = slice(last - 364, last + 1)
-    x = lrp.Table(np.stack([table[name][days] for name in names], axis=1), dates[days], names)
+    x = lrp.Table(values[days], dates[days], names)
     e = lrp.explain(lrp.load("river"), x, unit="feature")
     bands = lrp.decompose(e, periods=(10, 90), by="part")
     print(f"{e.prediction}, of which by waves of the weather with periods of")

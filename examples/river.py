@@ -1,13 +1,12 @@
 """A flood, explained: which days of weather made the river rise on 2005-04-25? Writes a map and a waterfall.
 
 The bundled network "river" reads 365 days of weather of the Piscataquis River in Maine and predicts how much water it
-carries on the last day. Two years of the data lie beside this file, from the CAMELS data set (Newman et al. 2015,
+carries on the last day. Two years of the data are bundled, from the CAMELS data set (Newman et al. 2015,
 Hydrology and Earth System Sciences 19, 209-223; Addor et al. 2017, the same 21, 5293-5313).
 
 Run with: python examples/river.py [FOLDER]
 """
 
-import csv
 import sys
 from pathlib import Path
 
@@ -20,11 +19,8 @@ FLOOD, DAYS = "2005-04-25", 365
 
 def read() -> tuple[lrp.Table, np.ndarray]:
     """The weather of two years with its dates, and the discharge that was observed."""
-    with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as file:
-        names, *rows = csv.reader(file)
-    numbers = np.array([row[1:] for row in rows], float)
-    dates = np.array([row[0] for row in rows], "datetime64[D]")
-    return lrp.Table(numbers[:, :-1], dates, tuple(names[1:-1])), numbers[:, -1]
+    values, dates, names = lrp.sample("river")
+    return lrp.Table(values[:, :-1], dates, names[:-1]), values[:, -1]
 
 
 def main() -> None:

@@ -17,10 +17,7 @@ import lrpnumpy as lrp
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 SNOW = 5
 
-table = np.genfromtxt(Path(__file__).with_name("river.csv"), delimiter=",", names=True, dtype=None, encoding="utf-8")
-names = table.dtype.names[1:-1]
-dates = table[table.dtype.names[0]].astype("datetime64[D]")
-weather = np.stack([table[name] for name in names], axis=1)
+weather, dates, names = lrp.sample("river")
 
 
 def year_before(day: str) -> lrp.Table:
@@ -31,9 +28,9 @@ def year_before(day: str) -> lrp.Table:
 
 model = lrp.load("river")
 cell = lrp.explain(model, year_before("2005-03-31"), target=("0:cell", SNOW), unit="feature")
-frozen = cell.values[:, names.index("tmax_c")] < 0
+frozen = cell.values[:, cell.features.index("tmax_c")] < 0
 print(f"{cell.prediction}; by feature, on freezing days and on others:")
-for d, name in enumerate(names):
+for d, name in enumerate(cell.features):
     cold, warm = cell.feature_relevance[frozen, d].sum(), cell.feature_relevance[~frozen, d].sum()
     print(f"  {name:20} {cold:+6.2f} {warm:+6.2f}")
 lrp.plot.feature_map(cell).savefig(FOLDER / "units-snow.png", dpi=130)

@@ -133,7 +133,9 @@ def sample(name: str) -> Table:
     name: "river".
     """
     paths = {path.stem.removeprefix("sample-"): path for folder in SHIPPED for path in folder.glob("sample-*.csv")}
-    return read_csv(paths[one_of(name, "name", tuple(sorted(paths)))].read_text("utf-8"))
+    found = read_csv(paths[one_of(name, "name", tuple(sorted(paths)))].read_text("utf-8"))
+    assert found.labels is not None
+    return found._replace(labels=found.labels.astype("datetime64[D]"))
 
 
 def _read(
