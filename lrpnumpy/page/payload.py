@@ -288,7 +288,8 @@ class _Input:
 
 
 def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
-    return np.concatenate(arrays, axis).astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
+        return np.concatenate(arrays, axis).astype(np.float32)
 
 
 def some(result: Any, which: np.ndarray) -> Any:

@@ -191,6 +191,8 @@ def test_the_overview_is_for_one_class_and_has_no_memory_of_both_directions(visi
     page = visit((tmp_path / "p.html").as_uri() + "#view=whole")
     assert page.locator(".memory").count() == 0
     assert page.locator(".card h3").all_inner_texts() == ["yes n = 2"]
+    card, cards = page.locator(".card").bounding_box(), page.locator(".cards").bounding_box()
+    assert card["width"] == cards["width"]  # no empty places beside it
     assert page.inner_text(".speakers h2") == "Most influential words for the class yes"
     page = visit((tmp_path / "p.html").as_uri() + "#view=whole&class=0")
     assert page.inner_text(".speakers h2") == "Most influential words for the class no"

@@ -102,9 +102,11 @@ function speakersElement(page) {
   }).filter(Boolean);
   const classes = overviewClasses(page), target = classes.length === 1 ? targetText(data, classes[0]) : "";
   const what = words ? TEXT.aboutWords(state.method, least) : TEXT.aboutFeatures(state.method);
+  const list = Dom.make("div", { class: "cards" }, cards);
+  list.style.setProperty("--across", String(across(cards.length)));
   return Dom.make("section", { class: "speakers" }, Dom.make("h2", {}, (words ? TEXT.mostWords : TEXT.mostFeatures) + target),
     Dom.make("p", { class: "quiet" }, cards.length ? what : TEXT.noInfluence),
-    Dom.make("div", { class: "cards", style: { "--across": String(across(cards.length)) } }, cards));
+    list);
 }
 
 // How many cards are in a row, so that the last row is not left with one.
