@@ -226,7 +226,7 @@ def test_hostile_words_stay_text(opened, sentiment):
     page.keyboard.press("Enter")
     says(page, "#record", "onload")
     page.click("text=Keep")
-    page.locator("#tools").get_by_text("Whole").click()
+    page.locator("#tools").get_by_text("Overview").click()
     page.wait_for_timeout(100)
     assert page.evaluate("document.querySelectorAll('img, iframe, object, embed').length") == 0
 

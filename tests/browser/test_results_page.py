@@ -288,7 +288,7 @@ def test_light_and_dark(visit, words_page, scheme):
 def test_the_whole(visit, words_page, results):
     address, truth = words_page
     page = visit(address)
-    page.get_by_role("button", name="Whole").click()
+    page.get_by_role("button", name="Overview").click()
     predicted = results[0].scores.argmax(axis=1)
     for r, c in ((0, 0), (1, 2), (2, 1)):
         wanted = ((truth == r) & (predicted == c)).sum()
@@ -401,7 +401,7 @@ def test_any_explanation_is_drawn(visit, name, tmp_path):
     assert "NaN" not in page.content().split('id="payload"')[0]
     if name == "no values":
         assert "values of this series are not in the results" in page.inner_text("#record")
-    page.get_by_role("button", name="Whole").click()
+    page.get_by_role("button", name="Overview").click()
     assert page.locator("#whole h2").count() >= 1
 
 
@@ -415,7 +415,7 @@ def test_hostile_words_stay_text(visit, tmp_path):
     assert words == [w.replace("\u202e", "\ufffd").replace("\ud800", "\ufffd") for w in HOSTILE]
     page.get_by_label("Class", exact=True).select_option("1")
     page.hover(".word >> nth=0")
-    page.get_by_role("button", name="Whole").click()
+    page.get_by_role("button", name="Overview").click()
     for summary in page.locator(".speaker summary").all():
         summary.click()
     assert page.locator("#main img, #main b, #main script").count() == 0
