@@ -200,6 +200,7 @@ SEE_ALSO = {
     "lrp.explain_bag": ("explain_corpus", "../corpora.md"),
     "lrp.explain_partition": ("explain_bag", "../corpora.md"),
     "evaluate.rank_methods": ("../trust.md",),
+    "lrp.plot.right_to_left": ("sentence", "../pictures.md"),
     "lrp.write_page": ("../page.md",),
     "html.page": ("fragment", "../howto/share.md"),
     "html.fragment": ("page", "../howto/share.md"),

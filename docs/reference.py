@@ -79,7 +79,7 @@ PAGES = {
     ),
     "rules": Page(
         "Rules of LRP",
-        "A rule for each layer; `lrp.rules` has the sum rules. [How to choose](methods/lrp.md#rules-by-layer).",
+        "A rule for each layer; `lrp.rules` has the sum rules. [How to choose](../methods/lrp.md#rules-by-layer).",
         (lrp.Rule, sums.Epsilon, sums.Gamma, sums.AlphaBeta, sums.ZPlus, sums.WSquare, sums.Flat, sums.ZBox,
          sums.SumRule),
         made=True,
@@ -276,7 +276,7 @@ def _function(function: Any, name: str, level: str = "##") -> str:
     parts = [f"{level} {name.rsplit('.')[-1]}", _signature(name, function), _text(doc)]
     if name in EXAMPLES:
         parts.append(f"Example:\n\n```python\n{EXAMPLES[name].strip()}\n```")
-    if name.startswith("lrp.plot."):
+    if name.startswith("lrp.plot.") and name not in SEE_ALSO:
         parts.append(f"See also: [the gallery](../pictures.md#{name.rsplit('.')[-1]}).")
     elif name in SEE_ALSO:
         parts.append(f"See also: {', '.join(map(_related, SEE_ALSO[name]))}.")

@@ -70,7 +70,7 @@ REASONS = {
     "an_array_with_two_layouts": "has its type, its shape or the place of its values twice",
     "ten_thousand_activations": "a network of more than 1,000 layers",
     "inputs_that_could_mean_anything": "a network of more than 1,000 layers",
-    "two_graphs": "says 'graph' twice",
+    "two_graphs": "has 'graph' twice",
 }
 
 

@@ -334,7 +334,7 @@ def test_weights_alone_with_a_configuration_in_any_form(tmp_path, form):
 def test_what_the_file_says_itself_must_not_be_said_again():
     path = FIXTURES / "tf_keras" / "stack.h5"
     for options in ({"config": {}}, {"readout": "mean"}, {"readout": "last"}, {"which": "a"}):
-        with pytest.raises(lrp.WeightFileError, match=r"leave out|left out"):
+        with pytest.raises(lrp.WeightFileError, match=r"leave readout out|leave out|left out"):
             files.load(path, **options)
 
 
@@ -621,7 +621,7 @@ def test_weights_without_a_configuration_ask_for_activations(tmp_path):
     with pytest.warns(lrp.AssumptionWarning):
         assert files.load(path, activations=["relu"]).digest == whole.digest
     for wrong in ({"activations": ["relu", "relu"]}, {"activations": ["relu"], "readout": "last-row"}):
-        with pytest.raises(lrp.WeightFileError, match=r"must get 1 activations|readout must be one of"):
+        with pytest.raises(lrp.WeightFileError, match=r"needs 1 activations|readout must be one of"):
             files.load(path, **wrong)
 
 

@@ -62,9 +62,9 @@ def table():
 def written(text):
     """The page with the table as it must be."""
     head, _, rest = text.partition("## Layers, by version")
-    before, _, after = rest.partition("\n\nRefused:")
+    before, _, after = rest.partition("\n\nNot supported:")
     said = before.split("\n\n| layer")[0].removesuffix("\n\nTABLE")
-    return f"{head}## Layers, by version{said}\n\n" + "\n".join(table()) + f"\n\nRefused:{after}"
+    return f"{head}## Layers, by version{said}\n\n" + "\n".join(table()) + f"\n\nNot supported:{after}"
 
 
 if __name__ == "__main__":
