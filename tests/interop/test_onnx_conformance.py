@@ -1,4 +1,4 @@
-"""The recurrent conformance cases that the package onnx generates: LSTM, GRU and RNN, their inputs and expected outputs.
+"""The recurrent conformance cases that the package onnx generates: LSTM, GRU and RNN, with their expected outputs.
 
 There the weights are inputs; `constants` makes them what they are in a network. A layer that lrpnumpy does not have
 must be refused, never computed otherwise.
