@@ -17,7 +17,6 @@ from lrpnumpy.files.torch import yamls
 pytest.importorskip("yaml")
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "neuralhydrology"
 ROWS = json.loads((FIXTURES / "expected.json").read_text())
-UNKNOWN = "ealstm"
 
 
 def inputs(name):
@@ -81,11 +80,18 @@ def test_the_readout_is_that_of_the_configuration_or_said(run):
 
 
 def test_other_networks_are_refused_by_name(run):
-    with pytest.raises(lrp.WeightFileError, match=r"config.yml: has the network 'ealstm', .* supported are CudaLSTM"):
-        files.load(FIXTURES / UNKNOWN)
-    for name in ("mamba", "mtslstm", "arlstm", "transformer", "customlstm"):
+    for name in ("mamba", "mtslstm", "arlstm", "transformer"):
         with pytest.raises(lrp.WeightFileError, match=f"has the network '{name}', which is not supported"):
             files.load(run(model=name))
+
+
+def test_an_entity_aware_lstm(run):
+    """The folder holds the input gate of the static inputs beside the others; tests/interop compares the scores."""
+    model = files.load(FIXTURES / "ealstm")
+    assert [type(node.layer).__name__ for node in model.nodes][:2] == ["EALSTM", "Dense"]
+    assert model.nodes[0].inputs == ("x_d", "x_s") and model.inputs["x_s"].features == ("area", "slope")
+    with pytest.raises(lrp.WeightFileError, match="an EA-LSTM has none without them"):
+        files.load(run("ealstm", static_attributes=[]))
 
 
 @pytest.mark.parametrize(

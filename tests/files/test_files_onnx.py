@@ -171,8 +171,18 @@ def test_hard_sigmoids_and_the_activations_of_each_direction(tmp_path):
 @pytest.mark.parametrize("also, match", [({"clip": 3.0}, "clip"), ({"input_forget": 1}, "input_forget")])
 def test_what_a_cell_cannot_do(also, match, tmp_path):
     refused(tmp_path, network(cell=recurrent(**also)), match)
-    peepholes = recurrent(inputs=("t", "W", "R", "B", "", "", "", "P")) + tensor("P", weights("P", 1, 3 * H))
-    refused(tmp_path, network(cell=peepholes), "takes the value 'P'|peepholes")
+
+
+def test_peepholes(tmp_path):
+    P = weights("P", 1, 3 * H)
+    cell = recurrent(inputs=("t", "W", "R", "B", "", "", "", "P"))
+    found = opened(tmp_path, network(cell=tensor("P", P) + cell))
+    plain = lstm()
+    arrays = {f"{name}_{gate}": getattr(plain, name)[k] for name in "UWb" for k, gate in enumerate("ifgo")}
+    p_i, p_o, p_f = P.reshape(3, H)
+    same(found, [lrp.layers.PeepholeLSTM(**arrays, p_i=p_i, p_o=p_o, p_f=p_f), lrp.Dense(V.T)])
+    relu = recurrent(inputs=("t", "W", "R", "B", "", "", "", "P"), activations=["Sigmoid", "Relu", "Relu"])
+    refused(tmp_path, network(cell=tensor("P", P) + relu), "peepholes with other activations than sigmoid and tanh")
 
 
 def start_states(array):

@@ -28,7 +28,11 @@ RUNS = {
         "custom_normalization": {"rain": {"centering": "None", "scaling": "minmax"}},
     },
 }  # fmt: skip
-UNKNOWN = {"ealstm": {"model": "ealstm", "static_attributes": STATIC}}
+MORE = {  # which have no fixture
+    "custom": {"model": "customlstm", "static_attributes": STATIC, "initial_forget_bias": 3},
+    "ealstm": {"model": "ealstm", "static_attributes": STATIC},
+    "ealstm_embedded": {"model": "ealstm", "static_attributes": STATIC, "statics_embedding": EMBEDDING},
+}
 
 
 def data(folder):
@@ -84,7 +88,7 @@ def trained(folder, given, target):
     return config
 
 
-def written(folder):
+def written(folder, runs=RUNS):
     """Each run with an input in units, and what neuralhydrology predicts for it in units."""
     import torch
     from neuralhydrology.datasetzoo import get_dataset
@@ -94,7 +98,7 @@ def written(folder):
     with tempfile.TemporaryDirectory() as scratch:
         days = Path(scratch) / "data"
         data(days)
-        for name, given in RUNS.items():
+        for name, given in runs.items():
             config = trained(days, given, folder / name)
             config.update_config({"run_dir": str(folder / name)})
             scaler = load_scaler(folder / name)
@@ -119,8 +123,6 @@ def written(folder):
             if given.get("static_attributes"):
                 x["x_s"] = [70.0, 2.5] + [float(basins["south"] == k) for k in range(len(basins))]
             yield name, {"load": {}, "x": x, "scores": (y if config.predict_last_n > 1 else y[-1]).tolist()}
-        for name, given in UNKNOWN.items():
-            trained(days, given, folder / name)
 
 
 def main():

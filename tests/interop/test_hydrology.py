@@ -12,8 +12,9 @@ from lrpnumpy import files
 def test_runs_of_neuralhydrology(tmp_path):
     pytest.importorskip("neuralhydrology")
     pytest.importorskip("yaml")
-    rows = dict(hydrology.written(tmp_path))
-    assert list(rows) == list(hydrology.RUNS)
+    runs = {**hydrology.RUNS, **hydrology.MORE}
+    rows = dict(hydrology.written(tmp_path, runs))
+    assert list(rows) == list(runs)
     for name, row in rows.items():
         model = files.load(tmp_path / name)
         x = {port: np.array(values) for port, values in row["x"].items()}
@@ -21,6 +22,3 @@ def test_runs_of_neuralhydrology(tmp_path):
         close(lrp.predict(model, x), np.array(row["scores"]), tol=1e-5)
         assert model.classes == ("discharge",)
         lrp.explain(model, x, **({"step": -1} if model.every else {}))
-    for name in hydrology.UNKNOWN:
-        with pytest.raises(lrp.WeightFileError, match=f"has the network '{name}', which is not supported"):
-            files.load(tmp_path / name)

@@ -12,7 +12,7 @@ from lrpnumpy.files.build.constants import Spread
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
-from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, Reverse
+from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, PeepholeLSTM, Reverse
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
 _DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
@@ -37,12 +37,12 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
     if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
     x = net.series(x, ("N", "T", "F") if first else ("T", "N", "F"))
-    if peepholes is not None and net.constant(peepholes, "its peepholes").any():
-        net.refuse("has peepholes, which are not supported")
     if node.attributes.get("clip") or node.attributes.get("input_forget", 0):
         net.refuse("has clip or input_forget, which are not supported")
     _all_steps(net, lengths, x.steps)
     cells = _cells(net, node, net.constant(W, "its weights"), net.constant(R, "its weights"), B)
+    if peepholes is not None:
+        cells = _with_peepholes(net, cells, net.constant(peepholes, "its peepholes"))
     direction, n, H = node.attributes.get("direction", "forward"), len(cells), cells[0].units
     states = [_starts(net, one, n, H, first) for one in start[: 2 if node.op == "LSTM" else 1]]
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
@@ -118,6 +118,21 @@ def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray,
             bn = of_h[2] if after else None
             cells.append(GRU(U, V, b, bn, activation=given[k][1], recurrent_activation=given[k][0], reset_after=after))
     return cells
+
+
+def _with_peepholes(net: NetworkBuild, cells: list[Cell], P: np.ndarray) -> list[Cell]:
+    """LSTMs whose gates read the memory, too: P has the weights of i, o and f."""
+    H = cells[0].units
+    net.source.fits(net.where, P.shape, (len(cells), 3 * H))
+    if not P.any():
+        return cells
+    found: list[Cell] = []
+    for cell, peep in zip(cells, P.reshape(-1, 3, H), strict=True):
+        if not isinstance(cell, LSTM) or (cell.activation, cell.recurrent_activation) != ("tanh", "sigmoid"):
+            net.refuse("has peepholes with other activations than sigmoid and tanh, which is not supported")
+        arrays = {f"{name}_{gate}": getattr(cell, name)[k] for name in "UWb" for k, gate in enumerate("ifgo")}
+        found.append(PeepholeLSTM(**arrays, p_i=peep[0], p_o=peep[1], p_f=peep[2]))
+    return found
 
 
 def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[str]]:

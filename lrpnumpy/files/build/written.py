@@ -122,7 +122,7 @@ class _Search:
             return None
         b = self.constants.get(shifted[1])
         products = [self.made_by[one].inputs for one in both]
-        arrays = [self.constants.get(one[1]) for one in products]
+        arrays: list[Any] = [self.constants.get(one[1]) for one in products]
         if b is None or any(one is None or one.ndim != 2 for one in arrays):
             return None
         H = b.size // 4

@@ -212,8 +212,8 @@ class KerasBuild(NetworkBuild):
             entry.size = last if len(inner) <= 2 and type(last) is int and last > 0 else None
             entry.steps = len(inner) != 1
             steps = (as_length(inner[0]) if len(inner) in (2, 3) else None) or STEPS
-            places = [as_length(n) for n in inner[1:]]
-            if len(inner) == 3 and all(places):  # places and features of each step, which are one vector here
+            places = [n for n in map(as_length, inner[1:]) if n is not None]
+            if len(inner) == 3 and len(places) == 2:  # places and features of each step, which are one vector here
                 entry.size = product(places)
                 whole = self._of_entry(name, steps)
                 self.note(f"a step of {name!r} has {places[0]} places of {places[1]} numbers; relevance is for each")

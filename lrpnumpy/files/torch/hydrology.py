@@ -21,12 +21,13 @@ from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
 from lrpnumpy.files.torch.layers import gru, lstm
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import Concat, Dense, Layer, Repeat
+from lrpnumpy.layers import EALSTM, Concat, Dense, Layer, Repeat
 from lrpnumpy.model import Model, Node
 from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
-CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru"}  # network: where its cell is
+# network: where its cell is
+CELLS = {"cudalstm": "lstm", "embcudalstm": "lstm", "gru": "gru", "customlstm": "cell", "ealstm": "dynamic_gates"}
 _EPOCH = re.compile(r"model_epoch(\d{1,9})\.pt")
 _EMBEDDED = ("tanh", "sigmoid", "relu", "linear")  # activations of embedding networks
 # Settings that change the inputs of a network in an unsupported way.
@@ -114,8 +115,8 @@ class HydrologyRun(Source):
         kind = config.string("model").lower()
         if kind not in CELLS:
             config.refuse(
-                f"has the network {kind_of(config.value['model'])}, which is not supported; supported are CudaLSTM "
-                "(cudalstm, embcudalstm) and GRU (gru): train one of these to explain it"
+                f"has the network {kind_of(config.value['model'])}, which is not supported; supported are "
+                f"{', '.join(CELLS)}: train one of these to explain it"
             )
         if config.string("head").lower() != "regression":
             config.refuse(f"has the head {kind_of(config.value['head'])}, which is not supported; regression is")
@@ -186,16 +187,37 @@ class _Network:
     def nodes(self, has_static: bool, readout: str) -> list[Node]:
         """From scaled inputs through the embeddings and the cell to the head."""
         value = self.embedded("x_d", "dynamics")
+        if self.kind == "ealstm":
+            if not has_static:
+                self.config.refuse("static_attributes must be a list of names: an EA-LSTM has none without them")
+            value = self.add("ealstm", self.entity_aware(), value, self.embedded("x_s", "statics"))
+            return self.headed(value, readout)
         if has_static:
             vector = self.embedded("x_s", "statics")
             repeated = self.add("static at every step", Repeat(), vector, value)
             value = self.add("inputs", Concat(), value, repeated)
         cell = CELLS[self.kind]
-        arrays = [
-            self.array(f"{cell}.{name}_l0", axes)
-            for name, axes in (("weight_ih", 2), ("weight_hh", 2), ("bias_ih", 1), ("bias_hh", 1))
-        ]
-        value = self.add(cell, (lstm if cell == "lstm" else gru)(arrays[0], arrays[1], arrays[2:]), value)
+        names = ("w_ih", "w_hh", "b_ih", "b_hh")
+        if cell != "cell":
+            names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        arrays = [self.array(f"{cell}.{name}", axes) for name, axes in zip(names, (2, 2, 1, 1), strict=True)]
+        value = self.add(cell, (gru if cell == "gru" else lstm)(arrays[0], arrays[1], arrays[2:]), value)
+        return self.headed(value, readout)
+
+    def entity_aware(self) -> EALSTM:
+        """The cell of an EA-LSTM: gates f, o, g in columns, and an input gate of the static inputs."""
+        cell = CELLS["ealstm"]
+        U, W, b = (self.array(f"{cell}.{name}", n) for name, n in (("weight_ih", 2), ("weight_hh", 2), ("bias", 1)))
+        arrays = {"U_i": self.array("input_gate.weight", 2), "b_i": self.array("input_gate.bias", 1)}
+        for letter, array in (("U", U), ("W", W), ("b", b)):
+            if array.shape[-1] % 3:
+                raise self.saved.error(cell, f"must have three gates, it has {array.shape[-1]} columns")
+            for gate, part in zip("fog", np.split(array, 3, axis=-1), strict=True):
+                arrays[f"{letter}_{gate}"] = np.ascontiguousarray(part.T)
+        return EALSTM(**arrays)
+
+    def headed(self, value: str, readout: str) -> list[Node]:
+        """The head, and all nodes."""
         head = self.dense("head.net.0", self.config.value.get("output_activation"), ("relu", "softplus"))
         self.add("head", head, value if readout == "every" else f"{value}:last")
         return self.made

@@ -178,8 +178,8 @@ class TorchBuild:
         if word.name == "repeat":
             return [Repeat()]
         if word.name == "pad":
-            mode = word.settings["mode"] or "zeros"
-            return [Pad(word.settings["before"], word.settings["after"], mode)]
+            ends = word.settings["before"], word.settings["after"]
+            return [Pad(*ends, mode="reflect") if word.settings["mode"] else Pad(*ends)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:

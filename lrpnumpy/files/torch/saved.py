@@ -96,6 +96,7 @@ class Saved(Source):
         super().__init__(file, budget)
         self.tensors: dict[str, Tensor] = {}
         self.described: Described | None = None
+        self.settings: dict[str, Any] = {}  # what Lightning calls hyper_parameters
 
     def storage(self, key: str, start: int, length: int) -> bytes | memoryview:
         """`length` bytes of a storage from `start`."""
@@ -194,6 +195,8 @@ class Saved(Source):
             self.budget.visit(name)
         if path:
             self.kind += f", {path!r} in it"
+        said = pickles.entries((pickles.entries(root) or {}).get("hyper_parameters")) or {}
+        self.settings = {key: value for key, value in said.items() if isinstance(key, str)}
 
 
 def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
