@@ -194,7 +194,7 @@ def standard_error(gains: np.ndarray) -> np.ndarray:
     return gains.std(axis=0, ddof=1) / math.sqrt(len(gains))
 
 
-class Shares(NamedTuple):
+class PlayerShares(NamedTuple):
     """The players of one record and what they receive of every score."""
 
     of: Of
@@ -292,7 +292,7 @@ class Shapley(Referring):
             out.append(columns)
         return out
 
-    def _players(self, question: Question, shares: Shares, target: int) -> Players:
+    def _players(self, question: Question, shares: PlayerShares, target: int) -> Players:
         """What the players of one record receive of one target."""
 
         def combined(values: np.ndarray | None) -> Any:
@@ -303,7 +303,7 @@ class Shapley(Referring):
         names = names_of(question.trace.model, shares.of, self.players)
         return Players(names, combined(shares.values), error, combined(shares.pairs))
 
-    def _shares(self, question: Question, wanted: list[np.ndarray]) -> list[Shares]:
+    def _shares(self, question: Question, wanted: list[np.ndarray]) -> list[PlayerShares]:
         """The players of all records."""
         trace, references = question.trace, question.request.plan
         split = {name: x.batch.split(x.rows) for name, x in trace.inputs.items()}
@@ -324,7 +324,7 @@ class Shapley(Referring):
                 found.append(self._exact(trace.model, x, x0s, of, step))
         return found
 
-    def _exact(self, model: Model, x: Rows, x0s: list[Rows], of: Of, step: int) -> Shares:
+    def _exact(self, model: Model, x: Rows, x0s: list[Rows], of: Of, step: int) -> PlayerShares:
         """What the players of one record receive, from all coalitions."""
         every = []
         for x0 in x0s:
@@ -333,9 +333,11 @@ class Shapley(Referring):
             else:
                 every.append(scores_of_all(model, x, x0, of, step))
         v = np.stack(every).astype(np.float64).mean(axis=0)
-        return Shares(of, shapley_values(v), v[0], interactions(v) if self.order == 2 else None, None)
+        return PlayerShares(of, shapley_values(v), v[0], interactions(v) if self.order == 2 else None, None)
 
-    def _drawn(self, question: Question, x: Rows, x0s: list[Rows], of: Of, step: int, targets: list[int]) -> Shares:
+    def _drawn(
+        self, question: Question, x: Rows, x0s: list[Rows], of: Of, step: int, targets: list[int]
+    ) -> PlayerShares:
         """What the players of one record receive, from random orders."""
         model, versus, P = question.trace.model, question.request.versus, _count(of)
 
@@ -355,7 +357,7 @@ class Shapley(Referring):
 
         steps = len(x[model.main]) * len(x0s) * model.width
         gains = sampled(scores, P, max(1, int(MOST / (2 * P * steps))), is_enough)
-        return Shares(of, gains.mean(axis=0), ends[0], None, gains)
+        return PlayerShares(of, gains.mean(axis=0), ends[0], None, gains)
 
 
 def _of_target(values: np.ndarray, target: int, versus: int | None) -> np.ndarray:
