@@ -121,7 +121,7 @@ class Summary:
         lines = [f"{method}: mean relevance{about} of {count:,} explanations, summed over steps{unit}"]
         most = np.sort(np.argsort(-self.by_feature().sum(axis=0), kind="stable")[:ROWS])
         if len(most) < len(self.features):
-            lines[0] += f"; {len(most)} of {len(self.features):,}, those of most relevance"
+            lines[0] += f"; the {len(most)} most relevant of {len(self.features):,}"
         features = [readable(self.features[d]) for d in most]
         wide = max(map(len, features)) + 2
         values = np.stack([self.by_feature(kind)[:, most] for kind in KINDS], axis=-1)  # (G, rows, kinds)

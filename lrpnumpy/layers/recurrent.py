@@ -151,7 +151,7 @@ class Recurrent(Layer):
                 entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
         out: list[np.ndarray | None] = [*map(summed, xs, R_xs)]
         if len(ran.inputs) > len(xs):
-            out += start
+            out.extend(start)
             if how.times_input:
                 entry.array[Entry.START] -= sum(one.sum(axis=1) for one in start)
         return out

@@ -69,7 +69,8 @@ class Cohorts:
     def headline(self, about: str) -> str:
         """The title of a picture."""
         first, count = self.first, len(self.targets)
-        target = unit_label(MIXED, first) if self.panel.name == MIXED else subject(first)
+        is_mixed = self.panel.name == MIXED and len({*self.targets}) > 1
+        target = unit_label(MIXED, first) if is_mixed else subject(first)
         return f"{first.method}: {about} for {target} (n = {count})"
 
     def facts(self) -> str:

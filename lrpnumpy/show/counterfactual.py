@@ -102,7 +102,7 @@ def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, ti
 
 
 def _title(when: str, e: Explanation) -> list[str]:
-    return [f"{when}: {outcome(e)}"]
+    return [f"{when}: {outcome(e)}, f(x) = {float(e.scores[e.predicted]):.4g}"]
 
 
 def _sentence(found: Counterfactual, words: list[str], sign: float, changed: list[bool]) -> Explanation:
@@ -136,8 +136,13 @@ def _lines(found: Counterfactual, ax: Any, width: float, title: str | None) -> A
                 ax.axvspan(one.start - 0.5, one.stop - 0.5, color="C1", alpha=0.12, linewidth=0)
         ax.set_ylabel(short(label), fontsize=SMALL, parse_math=False)
         mark_steps(ax, found.before.inputs[name].labels, len(x))
+        if len(x) == 1:  # a static input has no steps
+            ax.set_xticks([])
+            ax.set_xlabel("")
         ax.tick_params(labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, fontsize=SMALL)
-    set_title(outer, title or _headline(found))
+    scores = [float(e.scores[found.before.predicted]) for e in (found.before, found.after)]
+    note = "" if found.before.is_regression else f"f(x) = {scores[0]:.4g} → {scores[1]:.4g}"
+    set_title(outer, title or _headline(found), note=note)
     return figure_of(outer)

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, readable, shown
 from lrpnumpy.encode import encode
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
-from lrpnumpy.predict import trace
+from lrpnumpy.predict import predict, trace
 from lrpnumpy.result import InputPart
 from lrpnumpy.show.canvas import SMALL, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
 from lrpnumpy.show.parts import short
@@ -69,8 +69,18 @@ def gates(
     )
     mark_steps(places[-1], labels, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
-    set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)")
+    set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", note=_score(model, x))
     return figure_of(ax)
+
+
+def _score(model: Model, x: Any) -> str:
+    """The prediction: f(x) of its class; empty for a network that predicts at every step or has several outputs."""
+    scores = predict(model, x)
+    if not isinstance(scores, np.ndarray) or scores.ndim != 1:
+        return ""
+    best = int(np.argmax(scores))
+    name = f" ({readable(model.classes[best])})" if model.classes and len(scores) > 1 else ""
+    return f"f(x) = {float(scores[best]):.4g}{name}"
 
 
 def _most_varied(values: np.ndarray) -> np.ndarray:

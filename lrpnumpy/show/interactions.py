@@ -57,7 +57,7 @@ def interactions(
         for p, q in np.argwhere(np.tri(P)).tolist():
             ax.text(q, p, f"{values[p, q]:+.2g}", ha="center", va="center", fontsize=SMALL, color=line_color(ax))
     ax.spines[["top", "right"]].set_visible(False)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("alone, or only together", e))
+    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("alone (diagonal), or in pairs", e))
     set_title(ax, title or title_of(e), note=notes(e))
     return figure_of(ax)
 

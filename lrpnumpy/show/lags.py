@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.canvas import (
@@ -66,7 +66,7 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
             if name is None:
                 for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
                     low, high = _quantiles(some, [(1 - inside) / 2, (1 + inside) / 2])
-                    label = f"{inside:.0%} of them"
+                    label = f"middle {inside:.0%}"
                     ax.fill_between(steps, low, high, color="C0", alpha=alpha, linewidth=0, label=label)
                 ax.plot(steps, mean, color="C0", label="mean")
                 ax.axvline(half, color=line_color(ax), linestyle="--", linewidth=1, label=says)
@@ -103,6 +103,8 @@ def horizons(
     """
     many = [items] if isinstance(items, Explanation) else items
     table, first, count = np.zeros((0, 0)), None, 0
+    scores: list[Any] = []
+    bases: list[Any] = []
     for e in many:
         if e.target != "all":
             raise LrpError("horizons: the explanation is of a single output; explain all of them with target='all'.")
@@ -110,6 +112,8 @@ def horizons(
         if table.shape[1] < T:
             table = np.pad(table, ((0, C - len(table)), (0, T - table.shape[1])))
         table[:, :T] += e.relevance[:, ::-1]
+        scores.append(e.scores)
+        bases.append(0.0 if e.reference_score is None else e.reference_score)
         first, count = first or e, count + 1
     if first is None:
         raise LrpError("horizons: there are no explanations; pass at least one.")
@@ -117,8 +121,9 @@ def horizons(
     mean = "" if count == 1 else f" (mean, n = {count})"
     ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
     _lag_map(ax, table / count, names, first, "the last one", cmap)
-    ax.set_ylabel("output" if first.classes else "horizon", fontsize=SMALL)
-    set_title(ax, title or f"{first.method}: relevance by horizon and lag{mean}")
+    rows = "output" if first.classes else "horizon"
+    ax.set_ylabel(rows, fontsize=SMALL)
+    set_title(ax, title or f"{first.method}: relevance by {rows} and lag{mean}", note=_range(scores, bases, first))
     return figure_of(ax)
 
 
@@ -139,6 +144,8 @@ def predictions(
     every = [*(cohorts := Cohorts(panel, "predictions"))]
     lags = _by_lag(every, lambda e: e.relevance)
     names = [e.shown(e.predicted_at) for e in every]
+    if 2 * len({*names}) <= len(names):  # such as the full stops of sentences
+        names = [str(k) for k in range(len(every))]
     sums, group = grouped(np.nan_to_num(lags), ROWS)
     counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
     ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
@@ -147,6 +154,16 @@ def predictions(
     ax.set_ylabel(rows, fontsize=SMALL)
     set_title(ax, title or cohorts.headline("relevance by prediction and lag"), note=cohorts.facts())
     return figure_of(ax)
+
+
+def _range(scores: list[Any], bases: list[Any], first: Explanation) -> str:
+    """f(x) of all outputs and their base value, each as a range."""
+    texts = []
+    for values in (np.mean(scores, axis=0), np.mean(bases, axis=0)):
+        low, high = f"{np.min(values):.4g}", f"{np.max(values):.4g}"
+        texts.append(low if low == high else f"{low} to {high}")
+    unit = f" {readable(first.output_unit)}" if first.output_unit else ""
+    return f"f(x) = {texts[0]}{unit}, base value {texts[1]}{unit}"
 
 
 def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:

@@ -274,6 +274,6 @@ def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     ax.set_ylim(len(sums.names) - 0.4, -0.6)
     if len(sums.names) < sums.total:
         words = "tokens" if sums.cohorts.first.tokens is not None else "features"
-        ax.set_ylabel(f"{len(sums.names)} of {sums.total} {words}, those of most relevance", fontsize=SMALL)
+        ax.set_ylabel(f"the {len(sums.names)} most relevant of {sums.total} {words}", fontsize=SMALL)
     ax.tick_params(axis="x", labelsize=SMALL)
     ax.spines[["top", "right"]].set_visible(False)

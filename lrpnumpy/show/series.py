@@ -117,7 +117,7 @@ def series(
         mark_steps(place, part.labels, T, group)
         _name_input(places[0], part, len(parts) > 1)
         if len(features) < len(part.features):
-            says = f"{len(features)} of {len(part.features)} features, those of most relevance"
+            says = f"the {len(features)} most relevant of {len(part.features)} features"
             place.set_xlabel(f"{place.get_xlabel()}   {says}".strip(), fontsize=SMALL, parse_math=False)
     return _finished(ax, e, image, vectors, bars, title)
 

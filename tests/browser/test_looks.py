@@ -71,7 +71,7 @@ def pages(tmp_path_factory):
     ramp = np.linspace(-1, 1, 41)
     scores = np.array([3.0, 1.0, -1.0])
     e = samples.explanation(41, 1, feature_relevance=None, values=None, relevance=ramp, tokens=tokens, classes=LONG,
-                            scores=scores, output_unit=None, probabilities=np.array([0.8, 0.15, 0.05]))  # fmt: skip
+                            scores=scores, output_unit=None, activation="softmax")  # fmt: skip
     lrp.write_page(folder / "ramp.html", [e])
     model = text_model(LONG)
     texts = [[f"w{k}", f"w{k + 1}", "w3"] for k in range(30)]

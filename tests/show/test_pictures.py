@@ -199,7 +199,7 @@ def test_every_picture_takes_title_and_axes(name):
     options = inspect.signature(getattr(plot, name)).parameters
     assert {"ax", "title", "width"} <= {*options}
     assert ("cmap" in options) == (
-        name in ("bars", "beeswarm", "feature_map", "heatmap", "horizons", "predictions", "series")
+        name in ("bars", "beeswarm", "feature_map", "heatmap", "horizons", "interactions", "predictions", "series")
     )
 
 
@@ -405,7 +405,7 @@ def test_gates_of_words_and_of_two_directions(rng):
 
 @pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons, plot.predictions])
 def test_none_are_refused(picture):
-    with pytest.raises(lrp.LrpError, match="at least one explanation"):
+    with pytest.raises(lrp.LrpError, match="at least one"):
         picture([])
 
 

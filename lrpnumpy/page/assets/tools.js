@@ -46,12 +46,12 @@ class Filters {
     this.search = input("q", { type: "search", placeholder: words ? TEXT.searchText : TEXT.searchNames });
     this.more = Dom.make("details", { class: "more" }, Dom.make("summary", {}, TEXT.filters(0)),
       Dom.make("div", { class: "fields" },
-        several ? labelled(TEXT.predictedLabel, select("predicted", [["", TEXT.any], ...classes])) : null,
-        several && data.hasTruth ? labelled(TEXT.trueLabel, select("true", [["", TEXT.any], ...classes])) : null,
-        !data.regression && data.hasTruth ? labelled(TEXT.predictionIs, select("right", [["", TEXT.rightOrWrong], ["yes", TEXT.right], ["no", TEXT.wrong]])) : null,
-        labelled(TEXT.scoreFrom, input("min", { type: "number", step: "any" })),
-        labelled(TEXT.scoreTo, input("max", { type: "number", step: "any" })),
-        words ? labelled(TEXT.hasWord, input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
+        several ? labeled(TEXT.predictedLabel, select("predicted", [["", TEXT.any], ...classes])) : null,
+        several && data.hasTruth ? labeled(TEXT.trueLabel, select("true", [["", TEXT.any], ...classes])) : null,
+        !data.regression && data.hasTruth ? labeled(TEXT.predictionIs, select("right", [["", TEXT.rightOrWrong], ["yes", TEXT.right], ["no", TEXT.wrong]])) : null,
+        labeled(TEXT.scoreFrom, input("min", { type: "number", step: "any" })),
+        labeled(TEXT.scoreTo, input("max", { type: "number", step: "any" })),
+        words ? labeled(TEXT.hasWord, input("word", { type: "text", spellcheck: "false", autocapitalize: "off" })) : null,
         Dom.make("button", { type: "button", class: "quiet", onclick: () => this.clear() }, TEXT.clear)));
     this.element = Dom.make("div", { class: "filters", role: "search" },
       Dom.make("label", { class: "field search" }, Dom.make("span", { class: "unseen" }, TEXT.search), this.search), this.more);

@@ -72,7 +72,7 @@ class Editor {
       cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": says, "aria-label": Format.clean(LIVE.point(name)),
       "aria-valuemin": Math.min(value, this.range[0]), "aria-valuemax": Math.max(value, this.range[1]),
     }, []);
-    this.value.textContent = text;
+    this.value.textContent = says;
     this.drawSelection(this.live.selection);
   }
 

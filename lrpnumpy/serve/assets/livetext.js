@@ -36,7 +36,7 @@ const LIVE = {
   phrase: (value, score, name) => `contextual decomposition ${value ?? "has no number"} of ${score} for ${name}`,
   took: (ms) => `${ms} ms`,
   ready: "ready",
-  compiling: (name, done, of) => `compiling for ${name}, ${done} of ${of}: answers are slower until then`,
+  compiling: (name, done, of) => `compiling ${name} (${done} of ${of}); answers are slower until this is done`,
   moved: (name, before, now, change) => `${name}: ${before} → ${now} (${change})`,
   turned: (before, now) => `. It was ${before}, now it is ${now}.`,
   tooLarge: (bytes) => `A file must have at most 1,000,000 bytes, got ${bytes}.`,
