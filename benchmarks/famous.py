@@ -2,9 +2,9 @@
 
     python -m benchmarks.famous FOLDER
 
-FOLDER holds files that their authors publish, under the names in `NETWORKS`; docs/famous.md says where they are from.
+FOLDER holds files that their authors publish, under the names in `NETWORKS`; docs/famous.md lists their sources.
 Files that are missing are left out. Scores are compared with onnxruntime where it is installed, otherwise with a plain
-restatement in NumPy that imports nothing of ours. Inputs are made here: seeded, no recordings.
+restatement in NumPy that does not import lrpnumpy. Inputs are made here: seeded, no recordings.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ def rnnoise_input() -> np.ndarray:
 
 
 def compare_rnnoise(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
-    """Whether somebody speaks, at each frame."""
+    """Probability of speech at each frame."""
     x = rnnoise_input()
     V, d = keras_arrays(path, "input_dense")
     dense = np.tanh(x @ V + d)
@@ -387,7 +387,7 @@ def compare_rnnoise(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
 
 
 def find_in_rnnoise(path: Path) -> Finding:
-    """Which kind of feature says that somebody speaks."""
+    """Which kind of feature indicates speech."""
     x = rnnoise_input()
     found = explained(lrp.load(path, which="vad_output"), x, target=0, step=29)
     sizes = abs(found.feature_relevance.sum(axis=0))

@@ -36,6 +36,11 @@ print(lrp.compare(words, text, ["lrp-all", "deeplift"]))
 found = lrp.counterfactual(words, "A dull film.", "positive")
 print(found.changes)
 """,
+    "lrp.decompose": """
+e = lrp.explain(vowels, series[0], "deeplift", unit="feature")
+parts = lrp.decompose(e, periods=(4,), by="part")
+print(parts.features, parts.feature_relevance.sum(axis=0))
+""",
     "lrp.methods": """
 print([method.name for method in lrp.methods()])
 """,
@@ -69,6 +74,10 @@ print(back_through_sum.__doc__.splitlines()[0])
     "lrp.load": """
 model = lrp.load("sentiment-2", isolate=True)    # or the path of a weight file
 print(model)
+""",
+    "lrp.sample": """
+weather = lrp.sample("river")
+print(weather.features, weather.labels[0], weather.values.shape)
 """,
     "lrp.save": """
 lrp.save(vowels, "vowels-copy.h5", overwrite=True)
@@ -130,6 +139,13 @@ lrp.plot.feature_map(lrp.explain(vowels, series[0], unit="feature")).savefig("ma
     "lrp.plot.gates": """
 lrp.plot.gates(vowels, series[0], units=[0, 1]).savefig("gates.png")
 """,
+    "lrp.plot.heatmap": """
+lrp.plot.heatmap(lrp.explain_all(vowels, series, target=0, unit="feature")).savefig("heatmap.png")
+""",
+    "lrp.plot.interactions": """
+e = lrp.explain(vowels, series[0], lrp.Shapley(players=4, order=2))
+lrp.plot.interactions(e).savefig("interactions.png")
+""",
     "lrp.plot.horizons": """
 lrp.plot.horizons(lrp.explain(vowels, series[0], target="all")).savefig("horizons.png")
 """,
@@ -180,6 +196,7 @@ SEE_ALSO = {
     "lrp.explain_windows": ("explain_all", "../series.md"),
     "lrp.compare": ("explain", "../concepts/disagree.md"),
     "lrp.counterfactual": ("explain", "../howto/counterfactual.md"),
+    "lrp.decompose": ("explain", "../howto/parts.md"),
     "lrp.methods": ("cite", "../methods.md"),
     "lrp.cite": ("methods", "../license.md"),
     "lrp.evidence": ("../concepts/evidence.md",),

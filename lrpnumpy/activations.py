@@ -187,7 +187,7 @@ def elu(alpha: float) -> Elementwise:
 INVERSE_ROOT = Elementwise(
     lambda z: 1 / np.sqrt(z), lambda z, y: z.dtype.type(-0.5) * y**3, OWN, (), _inverse_root_secant
 )
-# The square root, for powers that become magnitudes. At 0 its slope counts as 0: silence gets no relevance.
+# The square root, for powers that become magnitudes. At 0 its slope counts as 0: silence receives no relevance.
 ROOT = Elementwise(
     lambda z: np.sqrt(np.maximum(z, 0)),
     lambda z, y: np.where(y > 0, z.dtype.type(0.5) / np.where(y > 0, y, 1), z.dtype.type(0)),

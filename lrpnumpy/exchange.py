@@ -24,7 +24,7 @@ from lrpnumpy.tables import untensored
 
 
 def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
-    """A `shap.Explanation` of one explanation, or of several. `Explanation.to_shap` says what is in it."""
+    """A `shap.Explanation` of one explanation, or of several. `Explanation.to_shap` describes it."""
     shap = library("shap", "to_shap")
     for e in every:
         e._one_class("to_shap")
@@ -39,7 +39,9 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
         return shap.Explanation(np.stack(values), base, np.stack(data), feature_names=names)
     if any(e.tokens is None for e in every):
         sizes = sorted(len(e) for e in every)
-        raise LrpError(f"to_shap must get sequences of one length, got {sizes[0]} to {sizes[-1]} steps; use to_frame.")
+        raise LrpError(
+            f"to_shap: the sequences have {sizes[0]} to {sizes[-1]} steps; pass sequences of one length, or use to_frame."
+        )
     ragged = [np.empty(len(every), object) for _ in range(2)]
     for k, (one, words) in enumerate(zip(values, data, strict=True)):
         ragged[0][k], ragged[1][k] = one, words

@@ -67,7 +67,7 @@ def decompose(
     """
     one_of(by, "decompose: by", ("feature", "part"))
     if sum(one is not None for one in (parts, periods, season)) != 1:
-        raise LrpError("decompose must get one of parts, periods and season; pass periods=(7, 30), for example.")
+        raise LrpError("decompose: pass exactly one of parts, periods and season, such as periods=(7, 30).")
     divide: Any = parts
     if parts is None:
         divide = _bands(periods) if periods is not None else _seasons(season)
@@ -85,7 +85,7 @@ def _multipliers(every: Sequence[Any]) -> list[Values]:
     groups: dict[Any, list[int]] = {}
     for k, e in enumerate(every):
         if not isinstance(e, Explanation):
-            raise LrpError(f"decompose must get an explanation or several, got {shown(e)}.")
+            raise LrpError(f"decompose: e must be an explanation or several, got {shown(e)}.")
         e._one_class("decompose")
         if e.source is None or e.source.request is None:
             raise LrpError(

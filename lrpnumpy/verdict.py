@@ -105,7 +105,7 @@ class Words(NamedTuple):
     score: str = "score"  # or "prediction"
     unit: str = ""  # of the score, behind a number
     these: Sequence[str] = ()  # what is replaced, of each group: "these days"
-    doubt: str = ""  # what is said first where rounding decides the relevance
+    doubt: str = ""  # first sentence if rounding decides the relevance
 
 
 class Trials(NamedTuple):

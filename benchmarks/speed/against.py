@@ -1,10 +1,10 @@
 """python -m benchmarks.speed against COMMIT: is this checkout slower than an older commit?
 
-The older commit is checked out into a temporary folder. Each side runs in a process of its own, on one thread, with
+The older commit is checked out into a temporary folder. Each side runs in a separate process, on one thread, with
 the same seeded workloads; results are compared first, then the two are timed in turn. A cell is slower if the 90 %
 interval of its median ratio, by bootstrap over the pairs, lies below the limit; one that fails is timed again with
 three times as many pairs, as single medians of the same code against itself go down to 0.84. The newer side is the
-working tree as it is, with changes that are not committed. Exits with 1 where a cell is slower or results differ.
+working tree as it is, with changes that are not committed. The exit code is 1 if a cell is slower or results differ.
 """
 
 from __future__ import annotations

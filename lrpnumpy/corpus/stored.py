@@ -186,7 +186,7 @@ class Stored(Results):
         progress: show rate and time left; by default where standard error is a terminal.
         """
         if not len(self):
-            raise LrpError("a summary needs at least one explanation, got none.")
+            raise LrpError("summary: there are no explanations; pass at least one.")
         name = one_of(input or self._main, "input", tuple(self.features))
         first = self[0]
         classes = class_names(first)

@@ -74,7 +74,7 @@ class Hints:
     )
     constants: Mapping[str, Any] | None = hint(
         'values of inputs of an ONNX model that are always the same: {"sr": 16000} makes the input sr a constant; one '
-        "number stands for an array that is that number everywhere",
+        "number fills the whole array",
         constants_of,
         "NAME=VALUE",
         "an input of an ONNX model that is always the same number: sr=16000",
@@ -198,7 +198,7 @@ def takes_hints(*without: str) -> Callable[[Any], Any]:
 
 
 def layer_hints(source: Source, layers: Sequence[str]) -> list[LayerHint]:
-    """What the caller says in `layers`."""
+    """An entry of `layers`."""
     found = []
     for text in layers:
         match = _ENTRY.fullmatch(text.strip())

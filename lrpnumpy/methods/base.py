@@ -160,7 +160,7 @@ class Method(ABC):
         return ""
 
     def warning(self, problem: str) -> str:
-        """What is said where relevance is doubtful because of a `problem`."""
+        """The warning for doubtful relevance, because of a `problem`."""
         advice = self.advice()
         return f"{self.name}: {problem}{'; ' if advice else ''}{advice}."
 
@@ -326,7 +326,7 @@ def question_of(
     spans: list[np.ndarray] | None = None,
     whole: Trace | None = None,
 ) -> Question:
-    """The forward pass of one packed batch with what is asked about it; the arguments are those of `answer`."""
+    """The forward pass of one packed batch with the request; the arguments are those of `answer`."""
     trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
     rows = _explained_rows(trace, request.step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]

@@ -160,7 +160,7 @@ class LRP(Method):
         return f"use lrp-all, or a larger eps than {self.eps:g}"
 
     def warning(self, problem: str) -> str:
-        """What is said where relevance is doubtful: rules that give to gates can lose every digit."""
+        """The warning for doubtful relevance: rules that give relevance to gates can lose every digit."""
         if self.name in GATE_RULES:
             return f"{unstable(self.name)}: {problem}."
         return super().warning(problem)

@@ -35,7 +35,7 @@ WINDOWS = 12  # by default
 FEATURES = 16  # that are players by default, where there is one step
 TOGETHER = 256  # coalitions that are run at once
 MOST = 4e9  # steps of all coalitions times units of the widest layer: about two minutes
-EXACT = 10  # so many players have fewer coalitions than a sample
+EXACT = 10  # players: up to this number, all coalitions are fewer than a sample
 PAIRS = 8  # orders that are drawn at a time, each with its reverse
 
 Rows = dict[str, np.ndarray]  # by input: (T, D)
@@ -173,7 +173,7 @@ def sampled(
 ) -> np.ndarray:
     """(n, P, C) gains of the players in n orders, each the mean of an order and its reverse.
 
-    scores: from coalitions (K, P) to (K, C). Drawing ends where `is_enough` says so, or with `most` orders.
+    scores: from coalitions (K, P) to (K, C). Drawing ends if `is_enough` is true, or with `most` orders.
     """
     rng = np.random.default_rng(0)
     found = np.zeros((0, P, 1))

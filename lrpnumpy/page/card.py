@@ -1,4 +1,4 @@
-"""The card of one explanation or comparison: what a notebook shows, and a file of its own."""
+"""The card of one explanation or comparison: what a notebook shows, and a separate file."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def heatmap(
 
     The score f(x) of each is above, with the base value as a dashed line; mean absolute relevance is at the side.
     Relevance is summed over steps; of a text there is a row for each token. `target` is as in `bars`. Of more than 20
-    features those of most relevance are drawn, which the picture says.
+    features, the most relevant are drawn; a note states it.
     """
     return draw_panels(lambda panel, by: _heatmap(panel, cmap), many, None, target, ax, width, "heatmap", title)
 

@@ -50,7 +50,7 @@ def map_of(part: Shown, most: int) -> Map:
 
 
 def decimals(values: Sequence[float], digits: int = 4) -> int:
-    """How many decimals the numbers of one column have, so that the largest has so many digits."""
+    """How many decimals the numbers of one column have, so that the largest has `digits` digits."""
     sizes = np.abs(np.asarray(values, float))
     largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
     if largest == 0:

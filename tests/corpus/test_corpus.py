@@ -140,7 +140,7 @@ def test_the_protocol_of_results(series, tmp_path, rng):
     with pytest.raises(lrp.LrpError, match="sequences have 2 to 4 steps, not one length"):
         ragged.stacked()
     for what in ("stacked", "summary"):
-        with pytest.raises(lrp.LrpError, match="at least one explanation"):
+        with pytest.raises(lrp.LrpError, match="there are no explanations"):
             getattr(ragged[:0], what)()
     with pytest.raises(lrp.LrpError, match="whole numbers"):
         ragged["a":]

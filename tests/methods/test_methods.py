@@ -62,7 +62,7 @@ def test_an_array_in_a_record_is_its_own():
 
 
 def test_flags_are_the_fields_that_can_be_typed():
-    assert {*_flags()} == {"reference", "tol", "eps", "gamma", "attention", "nodes", "gap", "players"}
+    assert {*_flags()} == {"reference", "tol", "eps", "gamma", "attention", "nodes", "gap", "players", "order", "error"}
     assert documented("What.\n\neps: a number,\n    not large.\ntol: small.") == {
         "eps": "a number, not large",
         "tol": "small",

@@ -493,7 +493,7 @@ def test_a_hint_that_there_is_not_is_named(path):
     for function in (lrp.load, lrp.inspect):
         with pytest.raises(lrp.LrpError, match=rf"{function.__name__}: unknown hint 'vocab'; use one of which"):
             function(path, vocab=WORDS)
-    with pytest.raises(lrp.LrpError, match="from_torch: unknown hint 'config'; use one of which, readout"):
+    with pytest.raises(lrp.LrpError, match="from_torch: unknown hint 'config'; use one of which, constants, readout"):
         lrp.from_torch({}, config="a")
 
 

@@ -309,5 +309,5 @@ def test_a_picture_of_interactions(sentiment):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["neither funny", "nor", "bad"]
     pair = 2 * e.players.interactions[1, 0]
     assert f"{pair:+.2g}" in [text.get_text() for text in ax.texts]
-    with pytest.raises(lrp.LrpError, match="must get Shapley values of order 2, got shapley"):
+    with pytest.raises(lrp.LrpError, match="this explanation by shapley has none"):
         lrp.plot.interactions(lrp.explain(sentiment, words, "shapley", 4))

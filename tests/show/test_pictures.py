@@ -51,7 +51,7 @@ def test_more_features_than_fit_are_folded():
     figure = plot.feature_map(e)
     image = max(images(figure), key=lambda one: one.get_array().size)
     np.testing.assert_allclose(np.sum(image.get_array(), axis=0), e.relevance)
-    assert "241 other features" in words(figure) and "12 of 300 features" in words(plot.series(e))
+    assert "241 other features" in words(figure) and "12 most relevant of 300 features" in words(plot.series(e))
 
 
 def test_one_step_is_bars_of_features():

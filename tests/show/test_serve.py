@@ -205,7 +205,8 @@ def test_a_counterfactual_on_request(sentiment, river):
 @pytest.mark.parametrize("name", ["river", "vowels"])
 def test_the_example_is_one_of_the_data_that_the_examples_have(name):
     given = read_csv((ROOT / "weights" / f"{name}.csv").read_text("utf-8"))
-    whole = read_csv((ROOT / "examples" / f"{name}.csv").read_text("utf-8"))
+    folder = {"river": ROOT / "weights" / "sample-river.csv", "vowels": ROOT / "examples" / "vowels.csv"}
+    whole = read_csv(folder[name].read_text("utf-8"))
     places = [whole.features.index(one) for one in given.features]
     rows = {row.tobytes() for row in whole.values[:, places].copy()}
     assert all(row.tobytes() in rows for row in given.values.copy())

@@ -102,7 +102,7 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
     return Guess({"class_name": "Sequential", "config": _layers(chain, [*hidden, output], readout)}, text)
 
 
-# ----------------------------------------------------------------------------------------------- what `layers` says
+# ---------------------------------------------------------------------------------------------------- by `layers`
 
 
 def _example(source: Source, groups: Groups) -> str:
@@ -155,7 +155,7 @@ def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> G
     order += [name for name in layers if name not in groups]
     ends = {"input_layers": [["x", 0, 0]], "output_layers": [[value, 0, 0]]}
     config = {"name": "model", "layers": [layers[name] for name in order], **ends}
-    text = "holds weights without their configuration: taken as layers= says; check=(x, y) confirms it"
+    text = "holds weights without their configuration: built as layers= describes; check=(x, y) confirms it"
     return Guess({"class_name": "Functional", "config": config}, text)
 
 

@@ -24,7 +24,7 @@ def _flat(x: NetworkValue) -> NetworkValue:
 
 
 def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
-    """The same as places and features, of which `shape` says the numbers."""
+    """The same as places and features, with the numbers in `shape`."""
     return replace(x, axes=("N", "T", "F", "F")[: 2 + len(shape)], index=x.index.reshape(shape))
 
 

@@ -409,7 +409,7 @@ def find_attention(modules: list[Module]) -> AttentionStep | None:
 
 
 def is_branched(steps: list[Step]) -> bool:
-    """Whether what `layers` says is more than a chain: joins, start states, halves of vectors."""
+    """Whether `layers` describes more than a chain: joins, start states, halves of vectors."""
     words = any(isinstance(step, Word) and step.name in ("concat", "magnitude") for step in steps)
     return words or any("start" in step.settings for step in steps if isinstance(step, Module))
 

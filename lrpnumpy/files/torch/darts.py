@@ -1,4 +1,4 @@
-"""What a checkpoint of darts says of its network: RNNModel and BlockRNNModel are a known program."""
+"""The network of a checkpoint of darts: RNNModel and BlockRNNModel are a known program."""
 
 from __future__ import annotations
 

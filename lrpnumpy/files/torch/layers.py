@@ -169,7 +169,7 @@ class TorchBuild:
     def magnitude(self, width: int) -> list[Layer]:
         """sqrt(a a + b b) of the first half a of a vector and the second half b."""
         if width % 2:
-            raise self.source.error("", f"has {width} features where layers says magnitude, which takes two halves")
+            raise self.source.error("", f"has {width} features at a magnitude in layers, which takes two halves")
         half = np.eye(width // 2, dtype=np.float32)
         return [Square(), Dense(np.hstack([half, half])), Activation("sqrt")]
 

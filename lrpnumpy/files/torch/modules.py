@@ -28,7 +28,7 @@ _RENAMED = (  # names of other writers, and PyTorch's
     (re.compile(r"(.+)[._]b"), r"\1.bias"),
     (re.compile(r"(.*emb[a-z]*)"), r"\1.weight"),
 )
-_RAW = re.compile(r"(.*?)(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
+_RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
 _TRAINING = re.compile(
     r"criterion|loss(_fn|_func)?|((\w+_)?metrics?)"
 )  # modules of this name are used in training only
@@ -97,10 +97,12 @@ def paths_of(source: Source) -> dict[str, str]:
     if not recognized([*found]):
         found = {_renamed(name): path for name, path in found.items()}
     for name in [*found]:
-        if raw := _RAW.fullmatch(name):
-            inside = f"{raw[1]}module.{raw[2]}"
-            beside = f"{raw[1]}module.weight_ih{raw[2][9:]}"
-            found[inside if beside in found else f"{raw[1]}{raw[2]}"] = found.pop(name)
+        owner, dot, last = name.rpartition(".")
+        if raw := _RAW.fullmatch(last):
+            prefix = owner + dot
+            inside = f"{prefix}module.{raw[1]}"
+            beside = f"{prefix}module.weight_ih{raw[1][9:]}"
+            found[inside if beside in found else f"{prefix}{raw[1]}"] = found.pop(name)
     return found
 
 
@@ -157,7 +159,7 @@ def _ask_for_settings(source: Source, modules: list[Module]) -> None:
     if convs := [one.name for one in modules if one.problem]:
         raise source.error(
             "",
-            f"has convolutions, {', '.join(convs)[:200]}, of which a state_dict says neither stride nor padding, nor "
+            f"has convolutions, {', '.join(convs)[:200]}, whose stride and padding a state_dict does not hold, nor "
             f"what is between them; say layers={names} with their settings, in the order in which they are applied, "
             "and with the activations between them, such as 'relu'; or save the whole module",
         )

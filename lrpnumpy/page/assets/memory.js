@@ -42,7 +42,7 @@ function memoryElement(page, c) {
       Dom.svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, digits(v)));
   }
   const unit = data.parts[0].payload.inputs[0].unit ?? "step", what = data.kind === "words" ? TEXT.word : unit;
-  const says = [];
+  const lines = [];
   curves.forEach(({ method, mean }, n) => {
     const color = ["var(--accent)", "var(--bad)"][n], total = mean.reduce((sum, v) => sum + v, 0);
     let half = 0;
@@ -51,7 +51,7 @@ function memoryElement(page, c) {
       Dom.svg("line", { x1: x(half - 1), x2: x(half - 1), y1: 8, y2: height - foot, stroke: color, "stroke-dasharray": "4 3" }));
     const dot = Dom.make("span", { class: "dot", "aria-hidden": "true" });
     dot.style.backgroundColor = color;
-    says.push(Dom.make("li", {}, dot, TEXT.half(method, TEXT.count(half, what))));
+    lines.push(Dom.make("li", {}, dot, TEXT.half(method, TEXT.count(half, what))));
   });
   const step = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500].find((one) => longest / one <= 8) ?? Math.ceil(longest / 8);
   for (let lag = 0; lag < longest; lag += step) {
@@ -67,5 +67,5 @@ function memoryElement(page, c) {
   });
   svg.addEventListener("mouseleave", Tooltip.hide);
   return Dom.make("section", { class: "memory" }, Dom.make("h2", {}, TEXT.memory),
-    Dom.make("p", { class: "quiet" }, TEXT.memoryAbout(curves[0].count, target)), Dom.make("div", { class: "wide" }, svg), Dom.make("ul", { class: "entries" }, says));
+    Dom.make("p", { class: "quiet" }, TEXT.memoryAbout(curves[0].count, target)), Dom.make("div", { class: "wide" }, svg), Dom.make("ul", { class: "entries" }, lines));
 }

@@ -92,7 +92,7 @@ class Page {
     if (show && NARROW.matches) this.places.record.scrollIntoView();
   }
 
-  // The record so many rows below the chosen one.
+  // The record that is this number of rows below the selected one.
   step(by) {
     const now = this.passing.indexOf(this.data.places.get(this.state.record));
     return this.passing[now + by];

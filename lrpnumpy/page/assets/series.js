@@ -61,7 +61,7 @@ function textWidth(text) {
   return textWidth.pen.measureText(text).width;
 }
 
-// A text cut so that it fits into so many pixels.
+// A text cut so that it fits into this number of pixels.
 function fitting(text, room) {
   let length = Math.min(text.length, 200);
   while (length > 4 && textWidth(Format.short(text, length)) > room) length -= 1;

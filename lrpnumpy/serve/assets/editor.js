@@ -67,12 +67,12 @@ class Editor {
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${EDITOR.height}`);
     this.line.setAttribute("points", this.values.map((row, t) => `${this.x(t).toFixed(1)},${this.y(row[feature]).toFixed(1)}`).join(" "));
     const when = this.live.answer.labels?.[step] ?? TEXT.step(step);
-    const says = Format.clean(`${when}, ${name} ${Format.general(value)}`);
+    const text = Format.clean(`${when}, ${name} ${Format.general(value)}`);
     Dom.fill(this.point, {
-      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": says, "aria-label": Format.clean(LIVE.point(name)),
+      cx: this.x(step), cy: this.y(value), "aria-valuenow": value, "aria-valuetext": text, "aria-label": Format.clean(LIVE.point(name)),
       "aria-valuemin": Math.min(value, this.range[0]), "aria-valuemax": Math.max(value, this.range[1]),
     }, []);
-    this.value.textContent = says;
+    this.value.textContent = text;
     this.drawSelection(this.live.selection);
   }
 

@@ -275,7 +275,7 @@ class Live {
   }
 
   // The answer that this one is a change of; null where another sentence was typed. While one types at the end of a
-  // sentence, every letter is such a change of the one before, which says nothing.
+  // sentence, every letter is such a change of the one before, which has no meaning.
   comparable(answer) {
     const { before, last, typing } = this;
     if (!before || !typing) return before;
