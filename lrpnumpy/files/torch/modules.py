@@ -21,17 +21,11 @@ NAMES = {
     "lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "linear": "Linear", "embedding": "Embedding", "prelu": "PReLU",
     "layernorm": "LayerNorm", "batchnorm": "BatchNorm1d", "conv": "Conv1d",
 }  # fmt: skip
-_RENAMED = (  # names of other writers, and PyTorch's
-    (re.compile(r"(.+)[._]w_(ih|hh)"), r"\1.weight_\2"),
-    (re.compile(r"(.+)[._]b_(ih|hh)"), r"\1.bias_\2"),
-    (re.compile(r"(.+)[._]w"), r"\1.weight"),
-    (re.compile(r"(.+)[._]b"), r"\1.bias"),
-    (re.compile(r"(.*emb[a-z]*)"), r"\1.weight"),
-)
+_RENAMED = {  # how names end with other writers, and with PyTorch
+    "w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh", "w": "weight", "b": "bias",
+}  # fmt: skip
 _RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
-_TRAINING = re.compile(
-    r"criterion|loss(_fn|_func)?|((\w+_)?metrics?)"
-)  # modules of this name are used in training only
+_TRAINING = ("criterion", "loss", "loss_fn", "loss_func", "metric", "metrics")  # modules used in training only
 ADVICE = "; say layers=[...] with the names of those that are used, in the order in which they are applied"
 CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the whole module"
 GATES = ("i", "f", "g", "o")
@@ -107,10 +101,20 @@ def paths_of(source: Source) -> dict[str, str]:
 
 
 def _renamed(name: str) -> str:
-    for pattern, plain in _RENAMED:
-        if pattern.fullmatch(name):
-            return pattern.sub(plain, name)
+    for end, plain in _RENAMED.items():
+        owner = name[: -len(end) - 1]
+        if owner and name.endswith((f".{end}", f"_{end}")):
+            return f"{owner}.{plain}"
+    last = name[name.rfind("emb") :]
+    if last.startswith("emb") and last.isalpha() and last.islower():
+        return f"{name}.weight"
     return name
+
+
+def _is_for_training(prefix: str) -> bool:
+    """Whether a module computes losses or metrics."""
+    names = prefix.split(".")
+    return any(name in _TRAINING or name.endswith(("_metric", "_metrics")) for name in names)
 
 
 def find(
@@ -127,7 +131,7 @@ def find(
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
         part = described.part(prefix) if described else None
-        if any(map(_TRAINING.fullmatch, prefix.split("."))) or (part is not None and part.is_loss):
+        if _is_for_training(prefix) or (part is not None and part.is_loss):
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = source.shape(path)
