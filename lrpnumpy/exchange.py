@@ -40,7 +40,7 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
     if any(e.tokens is None for e in every):
         sizes = sorted(len(e) for e in every)
         raise LrpError(
-            f"to_shap: the sequences have {sizes[0]} to {sizes[-1]} steps; pass sequences of one length or use to_frame."
+            f"to_shap: the sequences have {sizes[0]} to {sizes[-1]} steps; pass equal lengths, or use to_frame."
         )
     ragged = [np.empty(len(every), object) for _ in range(2)]
     for k, (one, words) in enumerate(zip(values, data, strict=True)):
