@@ -57,7 +57,8 @@ CONTRAST = """() => {
 
 
 def readable(page, least=20):
-    """Assert that every text of a page has a contrast of at least 4.5 : 1."""
+    """Assert that every text of a page has a contrast of at least 4.5 : 1; a page that waits for an answer is pale."""
+    page.wait_for_selector("body:not(.busy)")
     found = page.evaluate(CONTRAST)
     assert len(found) >= least
     assert found[0][0] >= 4.5, found[:5]
