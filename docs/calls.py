@@ -207,6 +207,7 @@ SEE_ALSO = {
     "lrp.check_cell": ("../howto/extend.md",),
     "lrp.back_through_sum": ("../howto/extend.md",),
     "lrp.load": ("inspect", "save", "from_torch", "from_keras", "../files.md"),
+    "lrp.sample": ("load", "../series.md"),
     "lrp.save": ("load", "../format.md"),
     "lrp.inspect": ("load", "../files.md"),
     "lrp.convert": ("load", "save", "../files.md"),

@@ -657,7 +657,7 @@ def test_weights_without_a_configuration_and_a_structure(tmp_path, rng):
     with pytest.raises(lrp.WeightFileError) as caught:
         files.load(path)
     assert f"layers={order}" in str(caught.value)
-    with pytest.warns(lrp.AssumptionWarning, match="taken as layers= says"):
+    with pytest.warns(lrp.AssumptionWarning, match="built as layers= describes"):
         model = files.load(path, layers=order, output="softmax")
     x = E[[3, 1, 6, 2]]
     joined = [x]

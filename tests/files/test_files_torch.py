@@ -358,7 +358,7 @@ def test_activations_must_be_said():
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
         (
             {**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")},
-            "convolutions, conv, of which a state_dict says neither stride nor padding",
+            "convolutions, conv, whose stride and padding a state_dict does not hold",
         ),
         (
             {**lstm(3, 2), "c.weight": np.ones((4, 2, 3), "f4"), "d.weight": np.ones((4, 2, 3, 3), "f4")},
@@ -517,7 +517,7 @@ def lstm_only(state, name):
         (["a", "b", "concat(a, a)", "fc"], "must use all that it names, nothing takes what 'b' gives"),
         (["a", "b(start=c)", "fc"], "layers must name 'c' before it is used, it has a"),
         (["pad(1, x)", "a"], r"must say pad as 'pad\(0, 64, reflect\)'"),
-        (["magnitude", "a", "fc"], "has 3 features where layers says magnitude, which takes two halves"),
+        (["magnitude", "a", "fc"], "has 3 features at a magnitude in layers, which takes two halves"),
     ],
 )
 def test_structures_that_are_refused(order, says):

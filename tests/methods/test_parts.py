@@ -215,7 +215,7 @@ def test_what_has_no_network_or_no_features_cannot_be_divided():
         lrp.decompose(lrp.explain(model, x, "lrp-all", unit="step"), periods=(3,))
     with pytest.raises(lrp.LrpError, match="needs one class"):
         lrp.decompose(lrp.explain(model, x, "lrp-all", "all"), periods=(3,))
-    with pytest.raises(lrp.LrpError, match="must get an explanation or several, got"):
+    with pytest.raises(lrp.LrpError, match="must be an explanation or several, got"):
         lrp.decompose([3], periods=(3,))
 
 
