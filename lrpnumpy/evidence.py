@@ -130,7 +130,7 @@ def _kind(model: Model, name: str, part: InputPart, steps: int) -> tuple[str, in
     return ("whole" if part.feature_relevance is None else "vector"), model.inputs[name].size or 1
 
 
-class Experiment(NamedTuple):
+class ReplacementPlan(NamedTuple):
     """What decides which scores are measured."""
 
     record: EncodedRecord
@@ -147,7 +147,7 @@ class Measured(NamedTuple):
     together: np.ndarray  # (8, C)
 
 
-def _measure(model: Model, cases: Sequence[Experiment]) -> list[Measured]:
+def _measure(model: Model, cases: Sequence[ReplacementPlan]) -> list[Measured]:
     """The scores of all variants of all records."""
     found: list[Any] = [None] * len(cases)
 
@@ -240,11 +240,11 @@ def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> 
     return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
 
 
-def _case(model: Model, record: EncodedRecord, e: Explanation) -> Experiment:
+def _case(model: Model, record: EncodedRecord, e: Explanation) -> ReplacementPlan:
     """What is replaced in a record that was explained."""
     kinds = tuple([_kind(model, name, e.inputs[name], record[name].steps) for name in model.inputs])
     step = (e.options or {}).get("step") if model.every else None
-    return Experiment(record, step, *_plan(kinds))
+    return ReplacementPlan(record, step, *_plan(kinds))
 
 
 def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
@@ -296,7 +296,7 @@ def effects(constants: int, changes: np.ndarray) -> np.ndarray:
 class Test(NamedTuple):
     """One explanation, and what was measured of its record."""
 
-    case: Experiment
+    case: ReplacementPlan
     e: Explanation
     measured: Measured
 
@@ -383,7 +383,7 @@ def evidence_of(
     Where one fails, the first of the `alternatives` that passes is named.
     """
     # Classes of one record are measured once; a prediction of another step, or without features, is another case.
-    cases: dict[Any, Experiment] = {}
+    cases: dict[Any, ReplacementPlan] = {}
     keys = []
     for record, e in zip(records, every, strict=True):
         _check(model, record, e)

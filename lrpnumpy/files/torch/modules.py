@@ -101,6 +101,7 @@ def paths_of(source: Source) -> dict[str, str]:
 
 
 def _renamed(name: str) -> str:
+    """The name that PyTorch gives an array of another writer: enc_w_ih is enc.weight_ih, emb is emb.weight."""
     for end, plain in _RENAMED.items():
         owner = name[: -len(end) - 1]
         if owner and name.endswith((f".{end}", f"_{end}")):
