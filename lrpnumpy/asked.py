@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number, one_of, shown
+from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
 from lrpnumpy.methods.base import OTHER_NAMES, Method, Request, Unit, suggested
@@ -72,6 +72,30 @@ def _check_step(model: Model, step: Any, all_steps: bool) -> None:
         elif isinstance(step, str):
             also = ' here ("all" is for explain)'
         raise LrpError(f"step must be an integer{also}, got {shown(step)}.")
+
+
+def with_newest(model: Model, request: Request, newest: Any) -> Request:
+    """The request for the `newest` steps of every prediction; an error where that needs more than windows."""
+    if request.step != "all":
+        raise LrpError(f"newest={shown(newest)} must come with step='all': it is for the predictions of all steps.")
+    count = whole(newest, "newest", 1)
+    if not request.method.takes_windows:
+        raise LrpError(f"newest must be None with method {request.method.name!r}, which needs all steps.")
+    for node in model.nodes:
+        layer, kind = node.layer, type(node.layer).__name__
+        if not layer.causal:
+            raise LrpError(
+                f"newest must be None for this network: a prediction depends on later steps through the layer "
+                f"{node.name!r} ({kind})."
+            )
+        if not layer.by_step and not layer.recurrent:
+            raise LrpError(
+                f"newest must be None for this network: the layer {node.name!r} ({kind}) reads earlier steps itself; "
+                "newest is for recurrent cells and layers that treat every step separately."
+            )
+    if not model.causal:
+        raise LrpError("newest must be None for this network: some of its inputs are not series of steps.")
+    return request._replace(newest=count)
 
 
 def own_options(method: str | Method | Rule, options: dict[str, Any]) -> dict[str, Any]:

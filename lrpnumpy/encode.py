@@ -37,6 +37,7 @@ class Encoded(NamedTuple):
     table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
     added: tuple[int, int] = (0, 0)  # positions of padding added before and after; negative: positions cut off
     whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
+    window: tuple[dict[str, Encoded], int] | None = None  # the record that this is a window of, and its first step
 
     def copied(self) -> Encoded:
         """A copy with its own arrays."""
@@ -64,6 +65,20 @@ class Encoded(NamedTuple):
         if self.whole is not None:
             return self.whole.values
         return self.x if self.padded is None else self.padded
+
+    def windows(self, size: int, record: dict[str, Encoded]) -> list[Encoded]:
+        """The window of at most `size` steps that ends at each step that the network sees, of a `record`."""
+        tokens, labels, found = self.tokens, self.labels, []
+        for stop in range(1, self.steps + 1):
+            first = max(0, stop - size)
+            seen = self.seen[first:stop]
+            ids, x = (None if one is None else one[first:stop] for one in (self.ids, self.x))
+            words = None if tokens is None else tuple(tokens[k] for k in seen)
+            table = self.table
+            if table is not None:
+                table = table._replace(values=table.values[:0], labels=None if labels is None else labels[seen])
+            found.append(Encoded(ids, x, len(seen), None, words, self.embedding, None, table, window=(record, first)))
+        return found
 
     @property
     def steps(self) -> int:

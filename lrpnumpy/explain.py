@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -18,13 +18,14 @@ from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
 from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import Trace, forward
+from lrpnumpy.passes import SequenceWindows, Trace, forward
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
 
+WINDOW_ROWS = 1 << 21  # numbers in an array of the windows that are explained together
 COMPARED = ("lrp-all", "deeplift", "integrated-gradients", "cd", "occlusion-f", "gradient-x-input")
 
 
@@ -58,9 +59,9 @@ def run(
         out.single["players"] = [None] * len(encoded)
 
     look_up = _look_up(model, encoded, request)
-    whole = None if look_up else _whole_pass(model, encoded, request)
+    shared = None if look_up else _whole_pass(model, encoded, request)
 
-    def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
+    def work(positions: np.ndarray, x: dict[str, Packed], whole: Trace | SequenceWindows | None = shared) -> None:
         chosen = targets[positions] if isinstance(targets, np.ndarray) else None
         wanted = None if phrases is None else [phrases[k] for k in positions]
         columns = answer(model, x, request, chosen, wanted, positions, every_class, whole)
@@ -70,12 +71,32 @@ def run(
         if np.count_nonzero(sound) < sound.size:  # something in books that is not finite does not add up, either
             out._doubt = True
             if columns.sound is not None and model.dtype == np.float32:
-                _mend(columns, model, x, request, wanted, positions)
+                _mend(columns, model, x, request, wanted, positions, whole)
         out._put(positions, columns)
 
-    run_chunks(model, encoded, work, threads, look_up, progress)
+    if request.newest is None:
+        run_chunks(model, encoded, work, threads, look_up, progress)
+    else:
+        _run_windows(model, encoded, work)
     out._finish()
     return out
+
+
+def _run_windows(model: Model, encoded: list[EncodedRecord], work: Callable[..., None]) -> None:
+    """Call `work` for the windows of one sequence, in as few groups as fit: each group runs the sequence once."""
+    every = [record[model.main] for record in encoded]
+    origin = every[0].window
+    assert origin is not None
+    sequence = packed(model, [origin[0]])
+    first = np.array([one.window[1] for one in every])  # type: ignore[index]
+    lengths = np.array([one.steps for one in every])
+    order = np.argsort(-lengths, kind="stable")
+    size = max(1, WINDOW_ROWS // (model.width * int(lengths.max())))
+    for k in range(0, len(order), size):
+        positions = order[k : k + size]
+        with np.errstate(all="ignore"):
+            x = packed(model, [encoded[k] for k in positions.tolist()])
+            work(positions, x, SequenceWindows(sequence, first[positions], x[model.main].batch))
 
 
 def _whole_pass(model: Model, encoded: list[EncodedRecord], request: Request) -> Trace | None:
@@ -98,11 +119,16 @@ def _mend(
     request: Request,
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
+    whole: Trace | SequenceWindows | None,
 ) -> None:
     """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone."""
     every_class = columns.targets.ndim == 2
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
+    windows = None
+    if isinstance(whole, SequenceWindows):
+        sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in whole.inputs.items()}
+        windows = whole.some(some)._replace(inputs=sequence)
     again = answer(
         model.in_float64,
         {name: _in_float64(one, some) for name, one in x.items()},
@@ -111,6 +137,7 @@ def _mend(
         None if spans is None else [spans[k] for k in some],
         positions[some],
         every_class,
+        windows,
     )
     assert again.books is not None
     names, moved = ROWS[request.method.kind], _moved(again, model.dtype)
@@ -195,6 +222,7 @@ def explain(
     step: Literal["all"],
     unit: Unit = ...,
     versus: int | str | None = ...,
+    newest: int | None = ...,
     reference: Any = ...,
     fill: Literal["forward"] | None = ...,
     **options: Any,
@@ -225,6 +253,7 @@ def explain(
     unit: Unit = None,
     versus: int | str | None = None,
     step: int | str | None = None,
+    newest: int | None = None,
     spans: Sequence[tuple[int, int]] | None = None,
     reference: Any = None,
     fill: Literal["forward"] | None = None,
@@ -242,6 +271,8 @@ def explain(
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
     step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
         result is a sequence of explanations, one for the prediction of each step.
+    newest: with step="all", explain each prediction by its newest steps only, this many of them; the cost is then
+        proportional to the length of the sequence, not to its square. For networks that read forward.
     spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
     reference: what the input is compared with, or what replaces a step, of methods that have one.
     fill: "forward" replaces missing values by the ones before them, with a warning that counts them.
@@ -250,6 +281,8 @@ def explain(
     """
     model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference, True)
+    if newest is not None:
+        request = asked.with_newest(model, request, newest)
     record = encode(model, filled(x, fill))
     in_order([record], "x")
     as_trained(model, [record[model.main].length], "x")
@@ -258,7 +291,18 @@ def explain(
         return found if groups is None else found.with_groups(groups)
     if spans is not None:
         raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
+    if request.newest is not None:
+        return run(model, _newest(record, request.newest), request, target, None, None)
     return run(model, _for_each_step(model, record), request, target, None, None)
+
+
+def _newest(record: EncodedRecord, count: int) -> list[EncodedRecord]:
+    """The last `count` steps up to each step of a sequence."""
+    lengths = {name: one.steps for name, one in record.items()}
+    if len(set(lengths.values())) > 1:
+        raise LrpError(f"newest must be None unless all inputs have as many steps, got {lengths}.")
+    columns = [one.windows(count, record) for one in record.values()]
+    return [dict(zip(record, some, strict=True)) for some in zip(*columns, strict=True)]
 
 
 def _for_each_step(model: Model, record: EncodedRecord) -> list[EncodedRecord]:

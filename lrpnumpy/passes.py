@@ -10,8 +10,42 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.layers.base import Keep, Ran
 from lrpnumpy.model import Model, Node
-from lrpnumpy.packed import Change, Packed, Split
+from lrpnumpy.packed import Batch, Change, Packed, Split, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
+
+
+class SequenceWindows(NamedTuple):
+    """Windows of one sequence, each with the states that the layers have before its first step.
+
+    A prediction depends on the steps before its window only through these states: to explain what the steps inside the
+    window contributed, nothing is propagated beyond it.
+    """
+
+    inputs: dict[str, Packed]  # the sequence; or M sequences, of which each window is taken, side by side
+    first: np.ndarray  # (n,) first step of each window
+    batch: Batch  # of the windows
+
+    def cut(self, inputs: dict[str, Packed]) -> dict[str, Packed]:
+        """The rows of all windows, from those of one sequence."""
+        rows = self.first[self.batch.owner] + self.batch.step
+        return {name: Packed(one.rows[rows], self.batch) for name, one in inputs.items()}
+
+    def some(self, which: np.ndarray) -> SequenceWindows:
+        """Some of the windows."""
+        return self._replace(first=self.first[which], batch=Batch(self.batch.lengths[which]))
+
+    def states(self, model: Model) -> dict[str, list[Packed]]:
+        """The states of every recurrent layer before each window, from a forward pass through the sequence."""
+        trace, found = forward(model, self.inputs, "states"), {}
+        count = trace.input.batch.n
+        first, sequence = self.first.repeat(count), np.tile(np.arange(count), len(self.first))
+        for node in model.nodes:
+            if node.layer.recurrent:
+                run = trace.ran[node.name].trace[0].run
+                states = [run.before(k, first, sequence) for k in range(len(node.layer.states))]
+                rows = [one.reshape(len(first), -1).astype(model.dtype, copy=False) for one in states]
+                found[node.name] = [Packed(one, vectors(len(first))) for one in rows]
+        return found
 
 
 class Trace(NamedTuple):
@@ -21,6 +55,7 @@ class Trace(NamedTuple):
     inputs: dict[str, Packed]
     ran: dict[str, Ran]
     output: Packed  # the scores: (n, C), or (R, C) where there is a prediction at every step
+    windows: SequenceWindows | None = None  # that the inputs are
 
     @property
     def input(self) -> Packed:
@@ -33,14 +68,24 @@ class Trace(NamedTuple):
         return self.output.rows
 
 
-def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace:
-    """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from."""
+def forward(
+    model: Model, inputs: dict[str, Packed], keep: Keep = None, windows: SequenceWindows | None = None
+) -> Trace:
+    """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from.
+
+    Where the inputs are `windows` of a sequence, recurrent layers start with the states before each window. They are
+    further inputs of the layers.
+    """
     values, ran = {**inputs}, {}
+    starts: dict[str, list[Packed]] = {}
+    if windows is not None:
+        starts = windows.states(model)
     is_propagation = isinstance(keep, Propagation)
     for node in model.nodes:
         name, wanted, xs, kept = node.name, model.wanted[node.name], [], keep
         for key in node.inputs:
             xs.append(values[key])
+        xs.extend(starts.get(name, ()))
         if is_propagation:
             kept = keep.at(name)  # type: ignore[union-attr]
         try:
@@ -50,7 +95,7 @@ def forward(model: Model, inputs: dict[str, Packed], keep: Keep = None) -> Trace
         for key, value in zip(wanted, outputs, strict=True):
             values[name + key] = value
         ran[name] = Ran(xs, outputs, trace)
-    return Trace(model, inputs, ran, values[model.scored])
+    return Trace(model, inputs, ran, values[model.scored], windows)
 
 
 def spread(trace: Trace, inputs: dict[str, Packed]) -> Trace | None:
@@ -78,6 +123,7 @@ class Passed(NamedTuple):
     ledger: np.ndarray  # (nodes, 6, n) what each node kept of each sequence's relevance, see Entry
     hidden: dict[str, list[tuple[str, np.ndarray]]]  # by node: direction and relevance (states, R, H)
     messages: dict[str, np.ndarray]  # (R, M) at every edge
+    earlier: dict[str, Sequence[np.ndarray]]  # by node: (n, H) at the states before windows
 
 
 def backward(
@@ -99,6 +145,7 @@ def backward(
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
     dropped: list[np.ndarray] = []  # what does not pass `through`
+    earlier: dict[str, Sequence[np.ndarray]] = {}
     for k in range(len(model.nodes) - 1, -1, -1):
         node = model.nodes[k]
         name, Rs = node.name, {}
@@ -116,6 +163,11 @@ def backward(
         parts = node.layer.give_back(ran, Rs, how.at(name), entry)
         if how.times_input and node.layer.is_custom:
             _check_ledger(node, Rs, parts, ledger[k])
+        if trace.windows is not None and node.layer.recurrent:
+            count = len(node.inputs)
+            parts, earlier[name] = parts[:count], parts[count:]  # type: ignore[assignment]
+            if how.times_input:
+                ledger[k, Entry.START] += sum(message.sum(axis=1) for message in earlier[name])
         for source, part in zip(node.inputs, parts, strict=True):
             if part is not None:
                 arrived[source] = arrived[source] + part if source in arrived else part
@@ -127,7 +179,7 @@ def backward(
     if how.times_input:
         for name in model.unseen:
             Entry(ledger[0]).see(inputs[name], trace.inputs[name].batch)
-    return Passed(inputs, ledger, states, arrived)
+    return Passed(inputs, ledger, states, arrived, earlier)
 
 
 def _cut(trace: Trace, arrived: dict[str, np.ndarray], k: int, units: Sequence[int]) -> np.ndarray:

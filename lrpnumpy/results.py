@@ -225,6 +225,8 @@ class Explanations(Results):
         """(N,) the step whose prediction is explained: the last that is not padding, unless another was asked for."""
         step: Any = self.request.step if self.model.every else -1
         every = zip(self.places, self.main.encoded, strict=True)
+        if self.request.newest is not None:
+            step = -1
         return np.array([one.seen[k if step == "all" else step] for k, one in every])
 
     @property
@@ -284,8 +286,10 @@ class Explanations(Results):
         )
 
     def _origin(self, k: int) -> Origin | None:
-        """What an explanation is of; None where `through` leaves only a part of it, which no experiment can test."""
-        if getattr(self.request.method, "through", None) is not None:
+        """What an explanation is of; None where `through` or `newest` leaves only a part of it, which no experiment can
+        test.
+        """
+        if getattr(self.request.method, "through", None) is not None or self.request.newest is not None:
             return None
         return Origin(self.model, self._record(k), self.request)
 

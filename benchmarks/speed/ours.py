@@ -57,7 +57,8 @@ def lifted(model: lrp.Model, x: Packed) -> Any:
     start = np.zeros_like(trace.scores)
     start[:, TARGET] = 1
     reference = forward(model, references(model, "zero").packed(0, trace.inputs), REFERENCE)
-    return differences(trace, start, reference)[model.main]
+    values, _ = differences(trace, start, reference)
+    return values[model.main]
 
 
 JOBS: dict[str, Callable[[lrp.Model, Packed], Any]] = {

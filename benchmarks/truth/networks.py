@@ -167,25 +167,14 @@ def model(spec: Spec, weights: Weights, readout: str = "last", vocabulary: list[
     return lrp.Model(layers, embedding=embedding, readout=readout)
 
 
-def by_feature(spec: Spec, weights: Weights, layer: Any = None) -> lrp.Model:
+def by_feature(spec: Spec, weights: Weights, every: bool = False) -> lrp.Model:
     """The same network with every feature as an input of size 1: contextual decomposition then has phrases that are one
-    feature at one step. `layer` is used instead of the recurrent layer where it is given.
+    feature at one step. `every`: with a prediction at every step.
     """
     names = [f"x{d}" for d in range(spec.inputs)]
-    rnn = layer or recurrent(spec, weights)
-    nodes = [lrp.Node("x", lrp.layers.Concat(), tuple(names)), lrp.Node("rnn", rnn, ("x",))]
-    return lrp.Model((*nodes, *_above(spec, weights, "rnn:last")), inputs={name: lrp.Input(1) for name in names})
-
-
-def one_step(spec: Spec, weights: Weights) -> lrp.Model:
-    """One step of the network, with the states before it as inputs "h" and, of an LSTM, "c".
-
-    The relevance of step t for the prediction at step t depends on earlier steps only through these states.
-    """
-    states = ("h", "c") if spec.cell == "LSTM" else ("h",)
-    inputs = {"x": lrp.Input(spec.inputs)} | {name: lrp.Input(spec.units, steps=False) for name in states}
-    rnn = lrp.Node("rnn", recurrent(spec, weights), tuple(inputs))
-    return lrp.Model((rnn, *_above(spec, weights, "rnn:last")), inputs=inputs)
+    nodes = [lrp.Node("x", lrp.layers.Concat(), tuple(names)), lrp.Node("rnn", recurrent(spec, weights), ("x",))]
+    above = _above(spec, weights, "rnn" if every else "rnn:last")
+    return lrp.Model((*nodes, *above), inputs={name: lrp.Input(1) for name in names})
 
 
 def _above(spec: Spec, weights: Weights, below: str) -> list[lrp.Node]:
@@ -194,32 +183,3 @@ def _above(spec: Spec, weights: Weights, below: str) -> list[lrp.Node]:
         nodes.append(lrp.Node(f"head{k}", layer, (below,)))
         below = f"head{k}"
     return nodes
-
-
-def states_before(spec: Spec, weights: Weights, x: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
-    """States before some steps of sequences x (N, T, D): [h], or [h, c] of an LSTM, each (N, S, H)."""
-    layer, H = recurrent(spec, weights), spec.units
-    U = np.ascontiguousarray(layer.U.reshape(-1, spec.inputs).T)
-    W = np.ascontiguousarray(layer.W.reshape(-1, H).T)
-    b = layer.b.ravel()
-    h = c = np.zeros((len(x), H))
-    before = [np.empty((len(x), len(steps), H)) for _ in range(1 + (spec.cell == "LSTM"))]
-    places = {int(t): k for k, t in enumerate(steps)}
-    for t in range(int(steps[-1]) + 1):
-        if t in places:
-            for array, state in zip(before, (h, c), strict=False):
-                array[:, places[t]] = state
-        from_x, from_h = x[:, t] @ U + b, h @ W
-        if spec.cell == "LSTM":
-            i, f, g, o = np.split(from_x + from_h, 4, axis=1)
-            c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-            h = _sigmoid(o) * np.tanh(c)
-        else:
-            z, r = np.split(_sigmoid(from_x[:, : 2 * H] + from_h[:, : 2 * H]), 2, axis=1)
-            n = np.tanh(from_x[:, 2 * H :] + r * (from_h[:, 2 * H :] + layer.bn))
-            h = (1 - z) * n + z * h
-    return before
-
-
-def _sigmoid(z: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-z))

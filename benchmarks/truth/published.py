@@ -20,7 +20,7 @@ from benchmarks.truth.table import Table
 
 EPOCHS, BATCH, RATE = 50, 32, 1e-4
 FOLD = 4 * TRAIN // 5  # sequences of a fold
-SEEDS = 2
+SEEDS = 5
 SEQUENCES = 40  # test sequences, of which every step is explained
 AREAS = COLUMNS[:4]
 EPS = 1e-5  # in the scaling of time_interpret
@@ -54,9 +54,9 @@ def scaled_by_sequence(size: np.ndarray, sequences: int) -> np.ndarray:
 def measured(given: Prepared) -> dict[str, np.ndarray]:
     """Relevance of every step by the methods that have a published row."""
     return {
-        "occlusion by zero": state.occluded()(given),
-        "occlusion by the mean": state.occluded(by_mean=True)(given),
-        "integrated gradients": state.integrated_gradients(given),
+        "occlusion by zero": state.METHODS["occlusion-f"](given),
+        "occlusion by the mean": state.METHODS["occlusion-f, mean"](given),
+        "integrated gradients": state.METHODS["integrated-gradients"](given),
     }
 
 
@@ -76,8 +76,8 @@ def work(job: Job, arguments: Any) -> Rows:
     truth = data.truth.reshape(-1, 3)
     every = {OUR_NETWORK: state.trained("GRU", seed, arguments.cache), THEIR_NETWORK: theirs}
     for name, weights in every.items():
-        given = state.prepare(spec, weights, data, every=1)
-        accuracy = float((given.targets == data.y.reshape(-1)).mean())
+        given = state.prepare(spec, weights, data)
+        accuracy = float((given.targets == data.y).mean())
         for method, relevance in measured(given).items():
             size = abs(relevance)
             row: dict[str, Any] = {"accuracy": accuracy}

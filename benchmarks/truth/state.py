@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ TRAIN, TEST, STEPS = 800, 200, 200
 EPOCHS, BATCH = 30, 100
 CELLS = ("GRU", "LSTM")
 NODES = 8  # of integrated gradients
-EVERY = 5  # which steps are explained: 4, 9, 14, ...
-CD_EVERY = 7  # which of these contextual decomposition explains, the slowest here
+EXPLAINED = 50  # test sequences of which every step is explained
 PEER_SEQUENCES, PEER_EVERY = 20, 10  # the subsample of the peers: sequences, and steps 9, 19, 29, ...
 
 
@@ -97,139 +95,71 @@ def trained(cell: str, seed: int, cache: Path) -> Weights:
 
 
 class Prepared(NamedTuple):
-    """One network and its test set; every explained step is a record of one step, those of a sequence together."""
+    """One network and its test set."""
 
     spec: Spec
     weights: Weights
     data: Data
-    steps: np.ndarray  # (S,) which steps are explained
-    records: dict[str, np.ndarray]  # inputs of `networks.one_step`, N S of them
-    targets: np.ndarray  # (N S,) the predicted classes
-
-    def explained(self, model: lrp.Model, records: dict[str, np.ndarray], method: str, **options: Any) -> np.ndarray:
-        """Relevance (records, 3) of the features of the step."""
-        targets = options.pop("targets", self.targets)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", lrp.RelevanceWarning)
-            return lrp.explain_all(model, records, method, targets, **options).feature_relevance
+    model: lrp.Model  # with a prediction at every step
+    targets: np.ndarray  # (N, T) the predicted classes
 
 
-def prepare(spec: Spec, weights: Weights, data: Data, every: int = EVERY) -> Prepared:
-    steps = np.arange(every - 1, data.x.shape[1], every)
-    records = _records(spec, weights, data.x.astype(np.float64), steps)
-    targets = lrp.predict_all(networks.one_step(spec, weights), records).argmax(axis=1)
-    return Prepared(spec, weights, data, steps, records, targets)
+def prepare(spec: Spec, weights: Weights, data: Data) -> Prepared:
+    model = networks.model(spec, weights, "every")
+    targets = np.argmax(lrp.predict_all(model, data.x.astype(np.float64)), axis=2)
+    return Prepared(spec, weights, data, model, targets)
 
 
-def _records(spec: Spec, weights: Weights, x: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-    """The steps of the sequences x (N, T, 3), each with the states before it."""
-    found = {"x": x[:, steps].reshape(-1, 1, x.shape[-1])}
-    for name, states in zip("hc", networks.states_before(spec, weights, x, steps), strict=False):
-        found[name] = states.reshape(-1, states.shape[-1])
-    return found
-
-
-def simple(name: str, **options: Any) -> Callable[[Prepared], np.ndarray]:
-    """A method that needs nothing but the step and the states before it."""
+def monitored(name: str, **options: Any) -> Callable[[Prepared], np.ndarray]:
+    """Relevance (N T, 3) of the features of every step for the prediction at that step."""
 
     def run(given: Prepared) -> np.ndarray:
-        return given.explained(networks.one_step(given.spec, given.weights), given.records, name, **options)
+        return np.concatenate(
+            [_newest(given.model, x, name, **options).feature_relevance for x in given.data.x.astype(np.float64)]
+        )
 
     return run
 
 
-def deeplift(given: Prepared) -> np.ndarray:
-    """DeepLIFT against a sequence of zeros: its states before step t are the reference of the states."""
-    N, T, D = given.data.x.shape
-    S = len(given.steps)
-    zero = _records(given.spec, given.weights, np.zeros((1, T, D)), given.steps)
-    model = networks.one_step(given.spec, given.weights)
-    out = np.empty((N * S, D))
-    for k in range(S):
-        at = np.arange(N) * S + k
-        records = {name: value[at] for name, value in given.records.items()}
-        reference = {name: value[k].reshape(-1) for name, value in zero.items()}
-        out[at] = given.explained(model, records, "deeplift", targets=given.targets[at], reference=reference)
-    return out
+def _newest(model: lrp.Model, x: Any, name: str, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lrp.RelevanceWarning)
+        return lrp.explain(model, x, name, step="all", newest=1, **options)
 
 
-def integrated_gradients(given: Prepared) -> np.ndarray:
-    """Integrated gradients from a sequence of zeros, by Gauss' rule: gradients at points of the line, times the input.
-
-    At a point a x the states before step t are those of the sequence a x, so that one forward pass serves all steps.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    model, x = networks.one_step(given.spec, given.weights), given.data.x.astype(np.float64)
-    out = np.zeros((len(given.targets), x.shape[2]))
-    for a, w in zip((nodes + 1) / 2, weights / 2, strict=True):
-        records = _records(given.spec, given.weights, a * x, given.steps)
-        out += w / a * given.explained(model, records, "gradient-x-input")
-    return out
+def decomposed(given: Prepared) -> np.ndarray:
+    """Contextual decomposition with each feature of the step as a phrase: each feature is an input of the network."""
+    model, D = networks.by_feature(given.spec, given.weights, every=True), given.spec.inputs
+    found = []
+    for x in given.data.x.astype(np.float64):
+        results = _newest(model, {f"x{d}": x[:, d : d + 1] for d in range(D)}, "cd")
+        found.append(np.stack([results.received(f"x{d}").relevance for d in range(D)], axis=1))
+    return np.concatenate(found)
 
 
-def decomposed(given: Prepared, every: int = CD_EVERY) -> np.ndarray:
-    """Contextual decomposition with each feature of the step as a phrase, of some of the records.
-
-    The states before the step belong to the rest. They are constants of the layer here, so that each record is a
-    separate network; with states as inputs the layer would be decomposed by the general rule, not by the cell's.
-    """
-    layer, D = networks.recurrent(given.spec, given.weights), given.spec.inputs
-    out = np.full((len(given.targets), D), np.nan)
-    for k in range(0, len(out), every):
-        states = {f"{name}0": given.records[name][k] for name in given.records if name != "x"}
-        model = networks.by_feature(given.spec, given.weights, replace(layer, **states))
-        x = {f"x{d}": given.records["x"][k, :, d : d + 1] for d in range(D)}
-        e = lrp.explain(model, x, "cd", int(given.targets[k]))
-        out[k] = [e.relevance[0], *(e.inputs[f"x{d}"].relevance[0] for d in range(1, D))]
-    return out
-
-
-def occluded(by_mean: bool = False, probability: bool = False) -> Callable[[Prepared], np.ndarray]:
-    """Occlusion of each feature of the step, by zero or, as in the published row, by the mean of the training inputs.
-
-    The four scores are predicted here: `occlusion-f` would occlude every state as well.
-    """
-
-    def run(given: Prepared) -> np.ndarray:
-        model, x = networks.one_step(given.spec, given.weights), given.records["x"]
-        baseline = np.zeros(x.shape[2])
-        if by_mean:
-            baseline = generate(TRAIN, (0, 0)).x.mean(axis=(0, 1))
-
-        def explained(x: np.ndarray) -> np.ndarray:
-            scores = lrp.predict_all(model, given.records | {"x": x})
-            own = np.take_along_axis(scores, given.targets[:, None], axis=1)[:, 0]
-            if not probability:
-                return own
-            return np.exp(own - np.logaddexp(*scores.T))
-
-        before, drops = explained(x), []
-        for d, value in enumerate(baseline):
-            without = x.copy()
-            without[:, :, d] = value
-            drops.append(before - explained(without))
-        return np.stack(drops, axis=1)
-
-    return run
+def occluded_by_mean(given: Prepared) -> np.ndarray:
+    """Occlusion by the mean of the training inputs."""
+    mean = generate(TRAIN, (0, 0)).x.mean(axis=(0, 1)).astype(np.float64)
+    return monitored("occlusion-f", unit="feature", reference=mean)(given)
 
 
 def at_random(given: Prepared) -> np.ndarray:
-    return np.random.default_rng(5).standard_normal(given.records["x"][:, 0].shape)
+    return np.random.default_rng(5).standard_normal((given.targets.size, given.spec.inputs))
 
 
 METHODS: dict[str, Callable[[Prepared], np.ndarray]] = {
-    "gradient": simple("gradient"),
-    "gradient-x-input": simple("gradient-x-input"),
-    "lrp-all": simple("lrp-all"),
-    "lrp-prop": simple("lrp-prop"),
-    "lrp-abs": simple("lrp-abs"),
-    "lrp-half": simple("lrp-half"),
+    "gradient": monitored("gradient"),
+    "gradient-x-input": monitored("gradient-x-input"),
+    "lrp-all": monitored("lrp-all"),
+    "lrp-prop": monitored("lrp-prop"),
+    "lrp-abs": monitored("lrp-abs"),
+    "lrp-half": monitored("lrp-half"),
     "cd": decomposed,
-    "deeplift": deeplift,
-    "integrated-gradients": integrated_gradients,
-    "occlusion-f": occluded(),
-    "occlusion-f, mean": occluded(by_mean=True),
-    "occlusion-p": occluded(probability=True),
+    "deeplift": monitored("deeplift"),
+    "integrated-gradients": monitored("integrated-gradients", nodes=NODES),
+    "occlusion-f": monitored("occlusion-f", unit="feature"),
+    "occlusion-f, mean": occluded_by_mean,
+    "occlusion-p": monitored("occlusion-p", unit="feature"),
     "random": at_random,
 }
 
@@ -251,9 +181,8 @@ PUBLISHED = {
 
 
 def scores(relevance: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """All columns, of relevance (K, 3); rows that are NaN were not explained."""
-    some = np.isfinite(relevance).all(axis=1)
-    size, truth = abs(relevance[some]), truth[some]
+    """All columns, of relevance (K, 3)."""
+    size = abs(relevance)
     values = (
         *metrics.aup_aur(size, truth),
         metrics.auroc(size, truth),
@@ -275,37 +204,42 @@ def work(job: Job, arguments: Any) -> Rows:
     spec, weights = spec_of(cell), trained(cell, seed, arguments.cache)
     if side == "train":
         return {}
-    data = generate(TEST, (seed, 1))
+    test = prepare(spec, weights, generate(TEST, (seed, 1)))
     if side == "peers":
-        few = Data(*(part[:PEER_SEQUENCES] for part in data))
-        given = prepare(spec, weights, few, PEER_EVERY)
+        given = first(test, PEER_SEQUENCES)
         return {name: peer(name, given) for name in peers.PEERS}
-    given = prepare(spec, weights, data)
-    truth = data.truth[:, given.steps].reshape(-1, 3)
-    rows: Rows = {"(network)": {"accuracy": float((given.targets == data.y[:, given.steps].reshape(-1)).mean())}}
+    rows: Rows = {"(network)": {"accuracy": float((test.targets == test.data.y).mean())}}
+    given = first(test, EXPLAINED)
+    truth = given.data.truth.reshape(-1, 3)
     for name, method in METHODS.items():
         began = time.process_time()
         relevance = method(given)
         seconds = time.process_time() - began
-        rows[name] = scores(relevance, truth) | {"ms": float(1000 * seconds / np.isfinite(relevance[:, 0]).sum())}
+        rows[name] = scores(relevance, truth) | {"ms": 1000 * seconds / len(relevance)}
     return rows | {"the truth": scores(truth.astype(float), truth)}
 
 
+def first(given: Prepared, count: int) -> Prepared:
+    """The first sequences of a test set."""
+    return given._replace(data=Data(*(part[:count] for part in given.data)), targets=given.targets[:count])
+
+
 def peer(name: str, given: Prepared) -> dict[str, Any]:
-    """A peer on every record; the network sees the steps up to the explained one."""
-    (N, _, D), S = given.data.x.shape, len(given.steps)
+    """A peer on every tenth step; the network sees the steps up to the explained one."""
+    N, T, D = given.data.x.shape
+    steps = np.arange(PEER_EVERY - 1, T, PEER_EVERY)
     network = networks.in_torch(given.spec, given.weights)
-    out, targets = np.empty((N, S, D)), given.targets.reshape(N, S)
+    out = np.empty((N, len(steps), D))
     began = time.process_time()
     try:
-        for k, t in enumerate(given.steps):
+        for k, t in enumerate(steps):
             x = given.data.x[:, : t + 1]
-            out[:, k] = peers.run(name, network, x, targets[:, k], peers.View(last_only=True))[:, -1]
+            out[:, k] = peers.run(name, network, x, given.targets[:, t], peers.View(last_only=True))[:, -1]
     except peers.Failure as error:
         return {"note": str(error)}
     seconds = time.process_time() - began
-    truth = given.data.truth[:, given.steps].reshape(-1, D)
-    return scores(out.reshape(-1, D), truth) | {"ms": float(1000 * seconds / (N * S))}
+    truth = given.data.truth[:, steps].reshape(-1, D)
+    return scores(out.reshape(-1, D), truth) | {"ms": 1000 * seconds / (N * len(steps))}
 
 
 def tables(results: dict[Job, Rows]) -> list[Table]:

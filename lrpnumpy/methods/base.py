@@ -34,7 +34,7 @@ from lrpnumpy.layers.base import Keep
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import Trace, forward, spread
+from lrpnumpy.passes import SequenceWindows, Trace, forward, spread
 from lrpnumpy.result import Players
 
 Unit = Literal["step", "feature"] | None
@@ -98,6 +98,7 @@ class Method(ABC):
     named_by: tuple[str, ...] = ()  # fields that the name decides
     keep: Keep = None  # what the forward pass keeps
     hidden: bool = False  # whether the relevance of hidden states is wanted
+    takes_windows: bool = True  # whether it explains windows of a sequence, see `passes.SequenceWindows`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -174,6 +175,7 @@ class Request(NamedTuple):
     step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
     plan: Any = None  # what `Method.prepare` made of the options for the model
     keep: Keep = None  # what the forward pass keeps
+    newest: int | None = None  # of step="all": how many of the newest steps of each prediction are explained
 
     @property
     def with_variables(self) -> bool:
@@ -182,7 +184,10 @@ class Request(NamedTuple):
 
     def shown(self) -> dict[str, Any]:
         """The options of the call, for the record of a result."""
-        return {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
+        options = {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
+        if self.newest is not None:
+            options["newest"] = self.newest
+        return options
 
 
 @dataclass(eq=False)
@@ -297,11 +302,11 @@ def answer(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
     every_class: bool,
-    whole: Trace | None = None,
+    whole: Trace | SequenceWindows | None = None,
 ) -> Columns:
     """All results of one packed batch; `positions` say which sequences they are, for errors.
 
-    `whole` is the pass of a sequence that all of them are the beginning of.
+    `whole` is the pass of a sequence that all of them are the beginning of, or the windows that they are.
     """
     question = question_of(model, x, request, positions, spans, whole)
     scores = question.scores
@@ -324,11 +329,15 @@ def question_of(
     request: Request,
     positions: np.ndarray,
     spans: list[np.ndarray] | None = None,
-    whole: Trace | None = None,
+    whole: Trace | SequenceWindows | None = None,
 ) -> Question:
     """The forward pass of one packed batch with the request; the arguments are those of `answer`."""
-    trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
-    rows = _explained_rows(trace, request.step, positions) if model.every else None
+    step = request.step
+    if isinstance(whole, SequenceWindows):
+        trace, step = forward(model, x, request.keep, whole), -1
+    else:
+        trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
+    rows = _explained_rows(trace, step, positions) if model.every else None
     scores = trace.scores if rows is None else trace.scores[rows]
     return Question(trace, request, rows, scores, spans)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Multiplying, finished, new_entry, reference_scores
+from lrpnumpy.methods.reference import Multiplying, finished, new_entry, reference_of, reference_scores
 from lrpnumpy.methods.through import Through
 from lrpnumpy.passes import Trace, backward, forward
 from lrpnumpy.rules import DEEPLIFT, REFERENCE
@@ -19,8 +19,9 @@ from lrpnumpy.rules.propagation import Entry
 
 def differences(
     trace: Trace, R: np.ndarray, reference: Trace, entry: Entry | None = None, through: Through | None = None
-) -> dict[str, np.ndarray]:
-    """Relevance (R, D) of each input, from the message at the scores and the reference's forward pass.
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Relevance (R, D) of each input, from the message at the scores and the reference's forward pass; and (n,) that of
+    the states before windows.
 
     `entry` sees the relevance of every layer's output; `through` is as in `backward`.
     """
@@ -31,9 +32,15 @@ def differences(
             for key, y, y0 in outputs:
                 if name + key in passed.messages:
                     entry.see(passed.messages[name + key] * (y.rows - y0.rows), y.batch)
-    return {
+    earlier = np.zeros(trace.input.batch.n, R.dtype)
+    for name, messages in passed.earlier.items():
+        states, states0 = (one.ran[name].inputs[-len(messages) :] for one in (trace, reference))
+        for message, h, h0 in zip(messages, states, states0, strict=True):
+            earlier += (message * (h.rows - h0.rows)).sum(axis=1)
+    values = {
         name: part * (trace.inputs[name].rows - reference.inputs[name].rows) for name, part in passed.inputs.items()
     }
+    return values, earlier
 
 
 @dataclass(frozen=True)
@@ -56,19 +63,22 @@ class DeepLIFT(Multiplying):
         entries = [new_entry(question) for _ in wanted]
         scores, uncut = np.zeros_like(question.scores), [np.zeros_like(question.scores[:, 0]) for _ in wanted]
         count = scores.dtype.type(len(references.each))
+        is_partial = self.through is not None or trace.windows is not None
         for k in range(len(references.each)):
-            reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
+            x0, windows = reference_of(references, k, trace)
+            reference = forward(trace.model, x0, REFERENCE, windows)
             scores += reference_scores(question, reference.scores) / count
             for sums, start, entry, total in zip(values, starts, entries, uncut, strict=True):
-                found = differences(trace, start, reference, entry)
+                found, earlier = differences(trace, start, reference, entry)
+                if is_partial:
+                    total += (question.summed(found) + earlier) / count
                 if self.through is not None:
-                    total += question.summed(found) / count
-                    found = differences(trace, start, reference, None, self.through)
+                    found, _ = differences(trace, start, reference, None, self.through)
                 for name, part in found.items():
                     sums[name] = sums[name] + part / count if name in sums else part / count
         out = []
         for targets, sums, entry, total in zip(wanted, values, entries, uncut, strict=True):
-            whole = None if self.through is None else total
+            whole = total if is_partial else None
             out.append(finished(question, targets, sums, scores, entry, whole=whole))
         return out
 
@@ -78,7 +88,8 @@ class DeepLIFT(Multiplying):
         start = question.sent_back(np.ones_like(question.scores), targets)
         found = {name: np.zeros_like(x.rows) for name, x in trace.inputs.items()}
         for k in range(len(references.each)):
-            reference = forward(trace.model, references.packed(k, trace.inputs), REFERENCE)
+            x0, windows = reference_of(references, k, trace)
+            reference = forward(trace.model, x0, REFERENCE, windows)
             for name, part in backward(trace, start, DEEPLIFT, reference, through=self.through).inputs.items():
                 found[name] += part / len(references.each)
         return found

@@ -6,6 +6,9 @@ The integral is taken by Gauss' rule. Relevances add up to f(x) - f(x0) but for 
 is doubled until that is small enough. Where the gradient jumps (relu, maxima), the errors of single features may cancel
 in the sum. In networks with such kinks each feature is therefore compared with its value by half as many nodes. With
 several references relevance is the mean over them: expected gradients (Erion et al. 2021).
+
+Windows of a sequence (`passes.SequenceWindows`) have the path of the sequence. There the relevance of earlier steps is
+not computed, so that the gap is not known: nodes are doubled until no feature of the window changes, as with kinks.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,15 +25,16 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, non_negative, whole
 from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Multiplying, finished, reference_scores, unit_of
+from lrpnumpy.methods.reference import Multiplying, finished, reference_of, reference_scores, unit_of
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
-from lrpnumpy.passes import backward, forward
+from lrpnumpy.passes import SequenceWindows, backward, forward
 from lrpnumpy.rules import GRADIENT
 from lrpnumpy.rules.propagation import Entry
 
 MOST = 256  # nodes
+WINDOWS_AT_ONCE = 4096  # windows, times nodes: their sequence is run once for each group of nodes
 GAPS = {4: 1e-3, 8: 1e-6}  # by the bytes of a number
 
 
@@ -95,7 +99,11 @@ class IntegratedGradients(Multiplying):
                     values[c][name] += part / count
         out = []
         for c, targets in enumerate(wanted):
-            whole = None if self.through is None else uncut[c]
+            whole = None
+            if trace.windows is not None:
+                whole = question.combined(question.scores - scores, targets)
+            elif self.through is not None:
+                whole = uncut[c]
             out.append(finished(question, targets, values[c], scores, error=errors[c], whole=whole))
         return out
 
@@ -111,9 +119,10 @@ class IntegratedGradients(Multiplying):
         """Of each reference its rows, its scores (n, C), and what `_refined` gives for the `wanted` targets."""
         trace, references = question.trace, question.request.plan
         for k in range(len(references.each)):
-            x0 = references.packed(k, trace.inputs)
-            of_reference = reference_scores(question, forward(trace.model, x0).scores)
-            yield x0, of_reference, _refined(self, question, wanted, x0, of_reference)
+            x0, windows = reference_of(references, k, trace)
+            of_reference = reference_scores(question, forward(trace.model, x0, None, windows).scores)
+            line = Line(trace.model, trace.inputs, x0, trace.windows, windows)
+            yield x0, of_reference, _refined(self, question, wanted, line, of_reference)
 
 
 @lru_cache
@@ -133,29 +142,56 @@ def times(slopes: Rows, x: dict[str, Packed], x0: dict[str, Packed]) -> Rows:
     return {name: one * (x[name].rows - x0[name].rows) for name, one in slopes.items()}
 
 
-def integrals(
-    model: Model,
-    x: dict[str, Packed],
-    x0: dict[str, Packed],
-    starts: list[tuple[np.ndarray, Through | None]],
-    count: int,
-) -> list[Rows]:
+class Line(NamedTuple):
+    """The line from a reference to the inputs of a forward pass; where these are windows, also that of the sequence."""
+
+    model: Model
+    x: dict[str, Packed]
+    x0: dict[str, Packed]
+    windows: SequenceWindows | None = None
+    windows0: SequenceWindows | None = None  # of the reference
+
+    def some(self, which: np.ndarray) -> Line:
+        """The line of some of the records."""
+        x, x0 = ({name: _taken(one, which) for name, one in side.items()} for side in (self.x, self.x0))
+        windows = None if self.windows is None else self.windows.some(which)
+        return Line(self.model, x, x0, windows, self.windows0)
+
+    def at(self, a: np.ndarray) -> tuple[dict[str, Packed], SequenceWindows | None]:
+        """The points `a` of the line, and the windows that they are."""
+        if self.windows is None or self.windows0 is None:
+            return points_of(self.x, self.x0, a), None
+        sequences = points_of(self.windows.inputs, self.windows0.inputs, a)
+        return points_of(self.x, self.x0, a), self.windows._replace(inputs=sequences)
+
+
+def points_of(x: dict[str, Packed], x0: dict[str, Packed], a: np.ndarray) -> dict[str, Packed]:
+    """The points x0 + a (x - x0): each row once for each number of `a`, side by side.
+
+    In the packed batch of repeated sequences this is their order.
+    """
+    points = {}
+    for name, one in x.items():
+        rows0 = x0[name].rows
+        rows = (rows0[:, None] + a[:, None] * (one.rows - rows0)[:, None]).reshape(-1, rows0.shape[1])
+        points[name] = Packed(np.ascontiguousarray(rows), Batch(one.batch.lengths.repeat(len(a))))
+    return points
+
+
+def integrals(line: Line, starts: list[tuple[np.ndarray, Through | None]], count: int) -> list[Rows]:
     """Mean slopes (R, D) of each input, by `count` nodes, in groups of a suitable size.
 
     There is one for each of the `starts`: a message at the scores, and what it must pass through.
     """
-    dtype, steps = model.dtype, {name: one.rows - x0[name].rows for name, one in x.items()}
-    sums: list[Rows] = [{name: np.zeros_like(one) for name, one in steps.items()} for _ in starts]
+    model = line.model
+    sums: list[Rows] = [{name: np.zeros_like(one.rows) for name, one in line.x.items()} for _ in starts]
     nodes, weights = gauss(count)
-    size = max(1, at_once(model.width) // x[model.main].batch.n)
+    together = at_once(model.width) if line.windows is None else WINDOWS_AT_ONCE
+    size = max(1, together // line.x[model.main].batch.n)
     for k in range(0, count, size):
-        a, w = nodes[k : k + size].astype(dtype), weights[k : k + size].astype(dtype)
-        # Each row once for each node, side by side: in the packed batch of repeated sequences this is their order.
-        points = {}
-        for name, step in steps.items():
-            rows = (x0[name].rows[:, None] + a[:, None] * step[:, None]).reshape(-1, step.shape[1])
-            points[name] = Packed(np.ascontiguousarray(rows), Batch(x[name].batch.lengths.repeat(len(a))))
-        trace = forward(model, points, GRADIENT)
+        a, w = nodes[k : k + size].astype(model.dtype), weights[k : k + size].astype(model.dtype)
+        points, windows = line.at(a)
+        trace = forward(model, points, GRADIENT, windows)
         for total, (start, through) in zip(sums, starts, strict=True):
             passed = backward(trace, start.repeat(len(a), axis=0), GRADIENT, through=through)
             for name, slope in passed.inputs.items():
@@ -178,7 +214,7 @@ def _refined(
     method: IntegratedGradients,
     question: Question,
     wanted: list[np.ndarray],
-    x0: dict[str, Packed],
+    line: Line,
     of_reference: np.ndarray,
 ) -> list[tuple[Rows, Rows, np.ndarray]]:
     """The mean slopes of all sequences, each with as many nodes as it needs; the same of what passes `through`; and the
@@ -187,20 +223,21 @@ def _refined(
     The error is that of the sum or, in networks with kinks, of the feature that the last doubling of the nodes changed
     most. There errors fall like 1 / nodes. A change may be small by chance: so half of the one before counts, too.
     """
-    trace, n = question.trace, len(question.scores)
+    trace, x0, n = question.trace, line.x0, len(question.scores)
     starts: list[Any] = [(question.sent_back(np.ones_like(question.scores), targets), None) for targets in wanted]
     if method.through is not None:
         starts += [(start, method.through) for start, _ in starts]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]
     gap, most = method.most_gap(question.scores.dtype), method.nodes or MOST
     count, doublings = method.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
-    if any(has_kinks(node.layer) for node in trace.model.nodes):
+    is_window = line.windows is not None
+    if is_window or any(has_kinks(node.layer) for node in trace.model.nodes):
         if method.nodes is None:
             count, doublings = max(2, count // 4), 2
         else:
             count, doublings = (count + 1) // 2, 1
     change, before = np.zeros((2, len(wanted), n), question.scores.dtype)
-    found = integrals(trace.model, trace.inputs, x0, starts, count)
+    found = integrals(line, starts, count)
     while True:
         errors = []
         missed = np.full(n, doublings > 0)
@@ -208,27 +245,28 @@ def _refined(
             rows = times(slopes, trace.inputs, x0)
             got, size = question.summed(rows), question.summed({name: abs(one) for name, one in rows.items()})
             rounding = 4 * np.finfo(f.dtype).eps * size  # what more nodes would not change
-            error = np.maximum(abs(f - f0 - got), np.maximum(change[c], before[c] / 2))
+            error = np.maximum(change[c], before[c] / 2)
+            if not is_window:
+                error = np.maximum(abs(f - f0 - got), error)
             missed |= ~(error <= np.maximum(gap * unit_of(f, f0, question.request.versus), rounding))
             errors.append(error)
         if count == most or not missed.any():
             return list(zip(found[: len(wanted)], found[-len(wanted) :], errors, strict=True))
         count, doublings = min(2 * count, most), doublings - 1
         some = {name: missed[x.batch.owner] for name, x in trace.inputs.items()}
-        taken = {name: _taken(x, some[name], missed) for name, x in trace.inputs.items()}
-        taken0 = {name: _taken(x, some[name], missed) for name, x in x0.items()}
+        part = line.some(missed)
         among = missed[trace.output.batch.owner]
-        again = integrals(trace.model, taken, taken0, [(start[among], cut) for start, cut in starts], count)
+        again = integrals(part, [(start[among], cut) for start, cut in starts], count)
         before[:, missed] = change[:, missed]
         for c, (rows, better) in enumerate(zip(found, again, strict=True)):
             entry = Entry(np.zeros((4, np.count_nonzero(missed)), change.dtype))
-            changed = times({name: one - rows[name][some[name]] for name, one in better.items()}, taken, taken0)
+            changed = times({name: one - rows[name][some[name]] for name, one in better.items()}, part.x, part.x0)
             for name, one in better.items():
-                entry.see(changed[name], taken[name].batch)
+                entry.see(changed[name], part.x[name].batch)
                 rows[name][some[name]] = one
             if c < len(wanted):
                 change[c, missed] = entry.array[Entry.LARGEST]
 
 
-def _taken(x: Packed, rows: np.ndarray, sequences: np.ndarray) -> Packed:
-    return Packed(x.rows[rows], Batch(x.batch.lengths[sequences]))
+def _taken(x: Packed, sequences: np.ndarray) -> Packed:
+    return Packed(x.rows[sequences[x.batch.owner]], Batch(x.batch.lengths[sequences]))

@@ -97,14 +97,16 @@ def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, st
     T = batch.lengths[variants.owner]
     leaves_out = instead.rows is None and variants.variable is None and model.inputs[name].steps
     rows = instead.rows[name] if instead.rows else np.zeros((1, trace.inputs[name].rows.shape[1]))
-    check_steps(rows, trace.inputs[name], name)
+    windows = trace.windows
+    check_steps(rows, trace.inputs[name] if windows is None else windows.inputs[name], name)
     if leaves_out:
         _check_what_is_left(T, variants.stop - variants.start, model.least[name])
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.input_size + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
         some = variants if (a, b) == (0, V) else variants.take(slice(a, b))
-        found = occlude_change(trace, {name: _change(trace.inputs[name], some, rows, leaves_out)}, instead.tol)
+        places = some.start if windows is None else windows.first[some.owner] + some.start
+        found = occlude_change(trace, {name: _change(trace.inputs[name], some, rows, places, leaves_out)}, instead.tol)
         position = np.zeros(b - a, np.int64)
         if model.every:
             ends = trace.output.batch.lengths - 1 if steps is None else np.asarray(steps)
@@ -131,12 +133,14 @@ def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
         raise LrpError(f"reference='omit' must leave at least {count}, got a phrase of {got}; use reference='zero'.")
 
 
-def _change(x: Packed, variants: Variants, instead: np.ndarray, leaves_out: bool) -> Change:
-    """What the input of each variant holds: `instead` is (1, D) for every step, or (T, D)."""
+def _change(x: Packed, variants: Variants, instead: np.ndarray, places: np.ndarray, leaves_out: bool) -> Change:
+    """What the input of each variant holds: `instead` is (1, D) for every step, or (T, D), of which a variant takes the
+    rows from its place (V,) on.
+    """
     owner, lo, hi = variants.owner, variants.start, variants.stop
     none = np.zeros(len(owner), np.int64)
     instead = np.ascontiguousarray(instead, x.rows.dtype)
-    first, stride = (none, 0) if len(instead) == 1 else (lo, 1)
+    first, stride = (none, 0) if len(instead) == 1 else (places, 1)
     if variants.variable is None:
         return Change(owner, lo, hi, none if leaves_out else hi - lo, first, stride, instead)
     rows, every = x.rows[x.batch.first[lo] + owner], np.arange(len(owner))

@@ -20,6 +20,7 @@ from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.methods.through import Through, checked
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
+from lrpnumpy.passes import SequenceWindows, Trace
 from lrpnumpy.rules.propagation import Entry
 
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
@@ -51,6 +52,14 @@ class References(NamedTuple):
             check_steps(value, x, name)
             out[name] = Packed(value[x.batch.step if len(value) > 1 else np.zeros_like(x.batch.step)], x.batch)
         return out
+
+
+def reference_of(references: References, k: int, trace: Trace) -> tuple[dict[str, Packed], SequenceWindows | None]:
+    """The k-th reference for the records of a forward pass; where these are windows, those of the reference."""
+    if trace.windows is None:
+        return references.packed(k, trace.inputs), None
+    windows = trace.windows._replace(inputs=references.packed(k, trace.windows.inputs))
+    return windows.cut(windows.inputs), windows
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,7 @@ class Shapley(Referring):
     order: int = 1
     error: float | None = None
 
+    takes_windows = False
     name = "shapley"
     description = "mean gain of the score when a window of steps, or a feature, joins the others in any order"
     cost = f"Θ(2^P), P players, {WINDOWS} windows by default"

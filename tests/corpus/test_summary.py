@@ -207,7 +207,7 @@ def test_frames(series):
 def test_xarray(series):
     pytest.importorskip("xarray")
     found = lrp.explain_all(network(), series).summary()
-    nets.close(found.to_xarray()["negative"].sel(group="all", feature="wind").values, found.negative[0, :, 2])
+    nets.close(found.to_xarray()["negative"].sel(group=found.groups[0], feature="wind").values, found.negative[0, :, 2])
 
 
 def clinic(outputs=2):

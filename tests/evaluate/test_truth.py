@@ -116,42 +116,48 @@ def test_state_follows_its_distribution():
 
 
 @pytest.mark.parametrize("cell", state.CELLS)
-def test_one_step_with_the_states_before_it_is_exact(cell):
-    """What the benchmark computes with one step is what `step="all"` gives of the whole network."""
+def test_relevance_of_the_newest_step_is_that_of_the_complete_explanation(cell):
     spec = Spec(cell, 3, 7, norm=True)
-    weights, data = weights_of(spec), state.generate(2, 1, steps=6)
-    given = state.prepare(spec, weights, data, every=1)
-    model, x = networks.model(spec, weights, "every"), data.x[1].astype(np.float64)
-    assert_allclose(given.records["h"].reshape(2, 6, 7)[1, 1:], lrp.trace(model, x)["0/h"][:-1], atol=1e-12)
-    for name in ("gradient", "gradient-x-input", "lrp-all", "lrp-half", "deeplift", "occlusion-f", "occlusion-p"):
-        options = {"unit": "feature"} if name.startswith("occlusion") else {}
-        want = [e.feature_relevance[k] for k, e in enumerate(lrp.explain(model, x, name, step="all", **options))]
+    data = state.generate(2, 1, steps=6)
+    given = state.prepare(spec, weights_of(spec), data)
+    x = data.x[1].astype(np.float64)
+    unit = {"unit": "feature"}
+    methods = {
+        "gradient": {},
+        "gradient-x-input": {},
+        "lrp-all": {},
+        "lrp-half": {},
+        "deeplift": {},
+        "integrated-gradients": {"nodes": state.NODES},
+        "occlusion-f": unit,
+        "occlusion-p": unit,
+    }
+    for name, options in methods.items():
+        every = lrp.explain(given.model, x, name, step="all", **options)
+        want = [e.feature_relevance[k] for k, e in enumerate(every)]
         assert_allclose(state.METHODS[name](given).reshape(2, 6, 3)[1], want, rtol=1e-9, atol=1e-9, err_msg=name)
-    every = lrp.explain(model, x, "integrated-gradients", step="all", nodes=state.NODES)
-    found = state.integrated_gradients(given).reshape(2, 6, 3)[1]
-    assert_allclose(found, [e.feature_relevance[k] for k, e in enumerate(every)], atol=1e-10)
 
 
 @pytest.mark.parametrize("cell", state.CELLS)
-def test_decomposition_of_one_step_is_that_of_the_whole_sequence(cell):
+def test_decomposition_of_the_newest_step_is_that_of_the_complete_sequence(cell):
     spec = Spec(cell, 3, 5, norm=True)
     weights, data = weights_of(spec), state.generate(1, 1, steps=4)
-    given = state.prepare(spec, weights, data, every=1)
-    found = state.decomposed(given, every=1)
+    given = state.prepare(spec, weights, data)
+    found = state.decomposed(given)
     model = networks.by_feature(spec, weights)
     for t in range(4):
         x = {f"x{d}": data.x[0, : t + 1, d : d + 1].astype(np.float64) for d in range(3)}
-        e = lrp.explain(model, x, "cd", int(given.targets[t]))
+        e = lrp.explain(model, x, "cd", int(given.targets[0, t]))
         want = [e.relevance[t], e.inputs["x1"].relevance[t], e.inputs["x2"].relevance[t]]
         assert_allclose(found[t], want, atol=1e-10)
 
 
-def test_state_scores_leave_out_what_was_not_explained():
-    truth = np.eye(3, dtype=bool)[[0, 1, 2, 1]]
-    relevance = truth.astype(float)
-    relevance[3] = np.nan
-    found = state.scores(relevance, truth)
+def test_state_scores_the_truth_and_random_numbers():
+    truth = np.eye(3, dtype=bool)[np.random.default_rng(0).integers(0, 3, 4_000)]
+    found = state.scores(truth.astype(float), truth)
     assert found["AUROC"] == found["AUPRC"] == 1
+    random = state.scores(np.random.default_rng(1).standard_normal(truth.shape), truth)
+    assert_allclose((random["AUROC"], random["AUPRC"]), (1 / 2, 1 / 3), atol=0.03)
 
 
 # -------------------------------------------------------------------------------------------------------- Boxes
@@ -306,5 +312,5 @@ def test_the_page_ranks_methods_over_benchmarks(tmp_path):
     assert "| `random` | 3.0 | 0.500 ± 0.000 (3) | 0.500 ± 0.000 (3) |" in text
     assert "| `gradient` | 1 of 3 (State, GRU: AUROC) | 2 of 3 (State, LSTM: AUROC) |" in text
     assert "| state-lstm: AUROC | `lrp-all` | 0.800 ± 0.000 |" in text  # no method reaches 0.9
-    assert "`gradient` has the highest value in *State, GRU: AUROC*" in text
+    assert "`gradient` is best in *State, GRU: AUROC*" in text
     assert "| lrp-all | 0.800 ± 0.000 |" in (tmp_path / "truth-results.md").read_text("utf-8")
