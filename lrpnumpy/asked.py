@@ -56,7 +56,8 @@ def request(
     against = None if versus is None else class_index(model, versus, "versus")
     plan = chosen.prepare(model, unit)
     keep = plan if isinstance(plan, Propagation) else chosen.keep
-    return Request(chosen, unit, against, step, plan, keep)
+    settings = {**chosen.settings(plan), "unit": unit, "versus": against, "step": step}
+    return Request(chosen, unit, against, step, plan, keep, settings)
 
 
 def _check_step(model: Model, step: Any, all_steps: bool) -> None:
@@ -95,7 +96,7 @@ def with_newest(model: Model, request: Request, newest: Any) -> Request:
             )
     if not model.causal:
         raise LrpError("newest must be None for this network: some of its inputs are not series of steps.")
-    return request._replace(newest=count)
+    return request._replace(newest=count, options={**request.options, "newest": count})
 
 
 def own_options(method: str | Method | Rule, options: dict[str, Any]) -> dict[str, Any]:

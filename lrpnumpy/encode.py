@@ -12,10 +12,11 @@ import numpy as np
 
 from lrpnumpy import tables, text
 from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
+from lrpnumpy.fields import taken
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
-from lrpnumpy.packed import LookedUp, Packed, batch_of
+from lrpnumpy.packed import REMEMBERED, Batch, LookedUp, Packed, single
 from lrpnumpy.result import PAD, Mark
 
 BATCH = "; a batch of sequences is for explain_all and predict_all"
@@ -34,56 +35,58 @@ class Encoded(NamedTuple):
     words: tuple[str, ...] | None = None  # as passed in, less what is cut off
     embedding: Embedding | None = None  # whose words the ids are
     padded: np.ndarray | None = None  # (length, D) where x has no rows for some of them
-    table: tables.Table | None = None  # with labels of the steps and names of the features, where it was a table
+    labels: np.ndarray | None = None  # (length,) of the steps: datetime64, or strings; of a table that has any
+    features: tuple[str, ...] | None = None  # names of the columns, of a table that has any
     added: tuple[int, int] = (0, 0)  # positions of padding added before and after; negative: positions cut off
     whole: Encoded | None = None  # the record that this one is the beginning of; what comes later is not seen
     window: tuple[dict[str, Encoded], int] | None = None  # the record that this is a window of, and its first step
 
     def copied(self) -> Encoded:
         """A copy with its own arrays."""
-        ids, x = (None if one is None else one.copy() for one in (self.ids, self.x))
+        steps = slice(None)
+        ids, x = taken(self.ids, steps, copy=True), taken(self.x, steps, copy=True)
         return self._replace(ids=ids, x=x)
-
-    @property
-    def labels(self) -> np.ndarray | None:
-        """(length,) labels of the steps: datetime64, or strings."""
-        if self.table is None or self.table.labels is None or self.added == (0, 0):
-            return None if self.table is None else self.table.labels
-        found, (before, after) = self.table.labels, self.added
-        none = np.array(["NaT" if found.dtype.kind == "M" else ""], found.dtype)
-        stay = found[max(0, -before) : len(found) - max(0, -after)]
-        return np.concatenate([none.repeat(max(0, before)), stay, none.repeat(max(0, after))])
-
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the columns, where it was a table that has any."""
-        return None if self.table is None else self.table.features
 
     @property
     def values(self) -> np.ndarray | None:
         """(length, D) numbers as passed in, with padding; None for words."""
         if self.whole is not None:
             return self.whole.values
-        return self.x if self.padded is None else self.padded
+        if self.padded is not None:
+            return self.padded
+        return self.x
 
     def windows(self, size: int, record: dict[str, Encoded]) -> list[Encoded]:
         """The window of at most `size` steps that ends at each step that the network sees, of a `record`."""
-        tokens, labels, found = self.tokens, self.labels, []
+        tokens, found = self.tokens, []
         for stop in range(1, self.steps + 1):
             first = max(0, stop - size)
-            seen = self.seen[first:stop]
-            ids, x = (None if one is None else one[first:stop] for one in (self.ids, self.x))
-            words = None if tokens is None else tuple(tokens[k] for k in seen)
-            table = self.table
-            if table is not None:
-                table = table._replace(values=table.values[:0], labels=None if labels is None else labels[seen])
-            found.append(Encoded(ids, x, len(seen), None, words, self.embedding, None, table, window=(record, first)))
+            seen, steps = self.seen[first:stop], slice(first, stop)
+            window = Encoded(
+                taken(self.ids, steps),
+                taken(self.x, steps),
+                len(seen),
+                embedding=self.embedding,
+                labels=taken(self.labels, seen),
+                features=self.features,
+                window=(record, first),
+            )
+            if tokens is not None:
+                window = window._replace(words=tuple(tokens[k] for k in seen))
+            found.append(window)
         return found
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(T,) token ids, or (T, D) numbers."""
+        if self.x is None:
+            return self.ids  # type: ignore[return-value]
+        return self.x
 
     @property
     def steps(self) -> int:
         """Number T of steps that the network sees."""
-        return len(self.ids if self.ids is not None else self.x)  # type: ignore[arg-type]
+        return len(self.rows)
 
     @property
     def seen(self) -> np.ndarray:
@@ -104,7 +107,7 @@ class Encoded(NamedTuple):
                 ids = np.full(self.length, self.embedding.mask)
                 ids[self.kept] = self.ids
             words = tuple([vocabulary[k] for k in ids[before : self.length - after].tolist()])  # type: ignore[index]
-        return (PAD,) * before + words + (PAD,) * after if before or after else words
+        return (PAD,) * before + words + (PAD,) * after
 
     @property
     def marks(self) -> np.ndarray | None:
@@ -134,7 +137,7 @@ Encoder = Callable[[Input, Sequence[Any], Sequence[str]], list[Encoded]]
 def encode(model: Model, value: Any, where: str = "x") -> EncodedRecord:
     """One record in any of its forms: a string, a list of words, token ids, a (T, D) array; or a dict of such."""
     if len(model.inputs) == 1 and (isinstance(value, (np.ndarray, str, list)) or not _is_dict(value)):
-        return {model.main: _encode_input(model, model.main, [value], [where])[0]}
+        return {model.main: encode_port(model.inputs[model.main], [value], [where], model.least[model.main])[0]}
     return _encode_ports(model, [value], [where])[0]
 
 
@@ -142,12 +145,10 @@ def in_order(records: Sequence[EncodedRecord], where: str) -> None:
     """Warn, once, where dates do not increase. `where` names a record, with {} for its number."""
     for k, record in enumerate(records):
         for one in record.values():
-            if one.table is None or (pair := tables.backwards(one.table.labels)) is None:
+            if one.labels is None or (pair := tables.backwards(one.labels)) is None:
                 continue
-            text = (
-                f"{where.format(k)}: the dates do not increase, {pair[1]} comes after {pair[0]}; rows are taken in the "
-            )
-            text += "order they have; sort them by their dates, such as by frame.sort_index()."
+            text = f"{where.format(k)}: the dates do not increase, {pair[1]} comes after {pair[0]}; rows are taken in "
+            text += "the order they have; sort them by their dates, such as by frame.sort_index()."
             warnings.warn(text, AssumptionWarning, stacklevel=outside())
             return
 
@@ -167,10 +168,8 @@ def as_trained(model: Model, lengths: Iterable[int], where: str) -> None:
 def filled(value: Any, how: Any, where: str = "x") -> Any:
     """What was passed in with every missing value replaced by the one before it, or after it at the start.
 
-    A warning states how many there were. `how` is None for no change, or "forward".
+    A warning states how many there were. `how` must be "forward".
     """
-    if how is None:
-        return value
     if not isinstance(how, str) or how != "forward":
         raise LrpError(f'fill must be None or "forward", got {shown(how)}.')
     if _is_dict(value):
@@ -224,7 +223,8 @@ def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
     kinds = {type(one): one for one in sequences}  # one record of each kind
     if len(model.inputs) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
-    return [{model.main: one} for one in _encode_input(model, model.main, sequences, where)]
+    found = encode_port(model.inputs[model.main], sequences, where, model.least[model.main])
+    return [{model.main: one} for one in found]
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:
@@ -235,17 +235,6 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
             raise LrpError(f"input {name!r} must have a list or array with one entry per record, got {shown(column)}.")
         return column
     return tables.read(port.expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
-
-
-def _encode_input(model: Model, name: str, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
-    """The values of one input, if all have as many steps as the layers need."""
-    records, least = encode_port(model.inputs[name], values, where), model.least[name]
-    for record, place in zip(records, where, strict=True) if least > 1 else ():
-        if record.steps < least:
-            raise LrpError(
-                f"{place} must have at least {least} steps for the layers of this model, got {record.steps}."
-            )
-    return records
 
 
 def _in_order(model: Model, record: Any) -> Any:
@@ -269,31 +258,36 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
                 f"{tables.meant(missing, [str(name) for name in record if name not in model.inputs])}"
             )
     found = {}
-    for name in model.inputs:
+    for name, port in model.inputs.items():
         places = [f"{place}, input {name!r}" for place in where]
-        found[name] = _encode_input(model, name, [record[name] for record in records], places)
+        found[name] = encode_port(port, [record[name] for record in records], places, model.least[name])
     return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 
-def encode_port(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded]:
-    """The values of one input in several records."""
-    if takes_words(port) and all(type(one) is list and one and type(one[0]) is str for one in values):
-        return _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
-    if len(values) and all(_is_plain(port, one) for one in values):
-        return [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
-    forms = [(*_form(port, value, place), place) for value, place in zip(values, where, strict=True)]
-    found: list[Encoded] = []
-    for encoder, some in groupby(forms, itemgetter(0)):
-        _, parts, names = zip(*some, strict=True)
-        found += encoder(port, parts, names)
+def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least: int = 1) -> list[Encoded]:
+    """The values of one input in several records, if all have at least so many steps."""
+    kinds, found = {*map(type, values)}, []
+    if kinds == {list} and takes_words(port) and all(one and type(one[0]) is str for one in values):
+        found = _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
+    elif kinds == {np.ndarray} and all(_is_plain(port, one) for one in values):
+        found = [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
+    else:
+        for encoder, some in groupby(map(_form, repeat(port), values, where), itemgetter(0)):
+            _, parts, names = zip(*some, strict=True)
+            found += encoder(port, parts, names)
+    if least > 1:
+        for one, place in zip(found, where, strict=True):
+            if one.steps < least:
+                raise LrpError(
+                    f"{place} must have at least {least} steps for the layers of this model, got {one.steps}."
+                )
     return found
 
 
 def _is_plain(port: Input, value: Any) -> bool:
     """Whether a value is an array as the network takes it, and nothing is to be padded."""
     return (
-        type(value) is np.ndarray
-        and value.ndim == 2
+        value.ndim == 2
         and value.shape[1] == port.size
         and len(value) > 0
         and value.dtype == port.given_dtype
@@ -308,34 +302,31 @@ def takes_words(port: Input) -> bool:
     return port.steps and port.embedding is not None and port.embedding.vocabulary is not None
 
 
-def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
-    """The function that encodes this form of input (words, token ids or vectors), and what to hand to it."""
+def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
+    """The function that encodes this form of input (words, token ids or vectors), what to pass to it, and `where`."""
     table = None
     if isinstance(value, range):
         value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
         table := tables.read(port.expanded(value), port.features, port.size, where)
     ):
-        value = table.values if table.values.dtype.kind in "fiu" else table.values.tolist()
-    if not port.steps and port.embedding is None and not isinstance(value, str):
-        value = as_array(value, where)
+        value = table.values
+        if value.dtype.kind not in "fiu":
+            value = value.tolist()
     if not port.steps:  # one vector, one word or one id: a sequence of one step
-        value = [value] if isinstance(value, str) or np.ndim(value) == (0 if port.embedding else 1) else value
+        if port.embedding is None and not isinstance(value, str):
+            value = as_array(value, where)
+        if isinstance(value, str) or np.ndim(value) == int(port.embedding is None):
+            value = [value]
     if isinstance(value, str) or (isinstance(value, Sequence) and len(value) and isinstance(value[0], str)):
-        if port.embedding is None or port.embedding.vocabulary is None:
-            got = "a string" if isinstance(value, str) else "words"
-            raise LrpError(f"{where}: this {_whose(where)} has no vocabulary; got {got}, pass {_numbers_of(port)}.")
-        if isinstance(value, str) and not (value := text.tokens(value, port.embedding.tokenizer)):
-            raise LrpError(f"{where} must have at least one word, got an empty string.")
-        return _words, tuple(value)
-    array = as_array(value, where)
+        return _words, _spelled(port, value, where), where
+    array, embedding = as_array(value, where), port.embedding
     if array.ndim and not len(array):
         raise LrpError(f"{where} must have at least one step, got an empty sequence.")
     if array.ndim == 3 and len(array) == 1:  # a batch of one
         array = array[0]
-    if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and port.embedding is None:
+    if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and embedding is None:
         array = array[:, None]
-    embedding = port.embedding
     if array.dtype.kind in "iu" and embedding is not None and array.ndim == 2 and len(array) == 1:
         array = array[0]  # the ids of a batch of one
     if array.dtype.kind in "iu" and array.ndim == 1:
@@ -343,32 +334,50 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any]:
             raise LrpError(
                 f"{where}: this {_whose(where)} has no embedding; got integers, pass a (T, {port.size}) float array."
             )
-        return _ids, array
+        return _ids, array, where
     if not array.ndim or (array.dtype.kind != "f" and (array.ndim == 1 or embedding is not None)):
-        takes = "a string, a list of words, " if embedding is not None and embedding.vocabulary else ""
-        takes += "token ids or " if embedding is not None else ""
-        many = BATCH if array.ndim > 1 and array.dtype.kind in "iu" else ""
+        takes, many = "", ""
+        if embedding is not None:
+            takes = "token ids or "
+            if embedding.vocabulary:
+                takes = "a string, a list of words, token ids or "
+        if array.ndim > 1 and array.dtype.kind in "iu":
+            many = BATCH
         raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}{many}.")
-    if (
-        array.ndim == 3
-        and embedding is None
-        and port.steps
-        and array.shape[2] < port.size == array.shape[1] * array.shape[2]
-    ):
-        array = array.reshape(len(array), -1)  # places and numbers of each step
+    is_grid = array.ndim == 3 and embedding is None and port.steps  # places and numbers of each step
+    if is_grid and array.shape[2] < port.size == array.shape[1] * array.shape[2]:
+        array = array.reshape(len(array), -1)
     if array.ndim == 1 and array.dtype.kind == "f":
         raise LrpError(
             f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]."
         )
-    return _vectors, (array, table)
+    return _vectors, (array, table), where
+
+
+def _spelled(port: Input, value: str | Sequence[str], where: str) -> tuple[str, ...]:
+    """The words of a sentence, or of a list of words."""
+    if port.embedding is None or port.embedding.vocabulary is None:
+        got = "words"
+        if isinstance(value, str):
+            got = "a string"
+        raise LrpError(f"{where}: this {_whose(where)} has no vocabulary; got {got}, pass {_numbers_of(port)}.")
+    if isinstance(value, str):
+        value = text.tokens(value, port.embedding.tokenizer)
+        if not value:
+            raise LrpError(f"{where} must have at least one word, got an empty string.")
+    return tuple(value)
 
 
 def _whose(where: str) -> str:
-    return "input" if ", input " in where else "model"
+    if ", input " in where:
+        return "input"
+    return "model"
 
 
 def _numbers_of(port: Input) -> str:
-    return f"a (T, {port.size}) array" if port.steps else f"one vector of {port.size} numbers"
+    if port.steps:
+        return f"a (T, {port.size}) array"
+    return f"one vector of {port.size} numbers"
 
 
 def as_array(value: Any, where: str) -> np.ndarray:
@@ -389,9 +398,9 @@ def as_array(value: Any, where: str) -> np.ndarray:
 def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[Encoded]:
     embedding: Any = port.embedding
     ids = text.lookup(embedding, sequences, names)
-    none_left_out = embedding.unknown is not False or -1 not in ids
-    all_seen = none_left_out and (embedding.mask is None or embedding.mask not in ids)
-    return _unmasked(port, ids, sequences, names, sequences, all_seen)
+    is_all_seen = embedding.unknown is not False or -1 not in ids
+    is_all_seen = is_all_seen and (embedding.mask is None or embedding.mask not in ids)
+    return _one_each(port, ids, sequences, names, sequences, is_all_seen)
 
 
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
@@ -404,69 +413,89 @@ def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> 
                     f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
                     f"got {array[wrong[0]]} at position {wrong[0]}."
                 )
-    mask = embedding.mask
-    return _unmasked(port, ids, sequences, names, repeat(None), mask is None or not (ids == mask).any())
+    is_all_seen = embedding.mask is None or not (ids == embedding.mask).any()
+    return _one_each(port, ids, sequences, names, repeat(None), is_all_seen)
 
 
-def _unmasked(
+def _one_each(
     port: Input,
     ids: np.ndarray,
     sequences: Sequence[Sequence[Any] | np.ndarray],
     names: Sequence[str],
     words: Iterable[tuple[str, ...] | None],
-    all_seen: bool,
+    is_all_seen: bool,
 ) -> list[Encoded]:
     """The ids of sequences that follow one another as one record each, less padding and words that are left out.
 
-    `all_seen` means that there are no such ids.
+    `is_all_seen` means that there are no such ids.
     """
-    embedding: Any = port.embedding
-    stops = [*accumulate(map(len, sequences))]
-    found = [
-        Encoded(ids[start:stop], None, stop - start, None, spelled, embedding)
-        for start, stop, spelled in zip([0, *stops], stops, words, strict=False)
-    ]
-    if port.pad is None and all_seen:
+    found: list[Encoded] = []
+    start = 0
+    for stop, spelled in zip(accumulate(map(len, sequences)), words, strict=False):
+        found.append(Encoded(ids[start:stop], None, stop - start, None, spelled, port.embedding))
+        start = stop
+    if port.pad is None and is_all_seen:
         return found
-    return [_fitted(port, one, where) for one, where in zip(found, names, strict=True)]
+    return [*map(_fitted, repeat(port), found, names)]
 
 
 def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
     """A record without words to be left out, padded or cut to the length of `pad`, and without steps to be skipped."""
-    values: Any = one.x if one.ids is None else one.ids
-    kept, length, added, words = np.arange(len(values)), len(values), (0, 0), one.words
-    if one.ids is not None and (values < 0).any():
-        kept = np.flatnonzero(values >= 0)
-        values = values[kept]
-    if port.pad is not None:
-        size, side, value, cut = port.pad
-        if (over := len(values) - size) > 0:
-            start = int(kept[over]) if cut == "pre" else 0  # position of the first and after the last that stay
-            stop = length if cut == "pre" else int(kept[size - 1]) + 1
-            some = slice(over, None) if cut == "pre" else slice(size)
-            values, kept, added = values[some], kept[some] - start, (-start, stop - length)
-            words, length = words and words[start:stop], stop - start
-        elif over < 0:
-            before, after = added = (-over, 0) if side == "pre" else (0, -over)
-            filler = np.full((-over, *values.shape[1:]), value if one.ids is not None else port.pad_row, values.dtype)
-            values = np.concatenate((filler, values) if before else (values, filler))
-            kept = np.concatenate((np.arange(before), kept + before, length + before + np.arange(after)))
-            length -= over
-    if one.ids is not None and port.embedding.mask is not None:  # type: ignore[union-attr]
-        seen = values != port.embedding.mask  # type: ignore[union-attr]
-    elif one.ids is None and port.mask_value is not None:
-        seen = (values != values.dtype.type(port.mask_value)).any(axis=1)
-    else:
-        seen = np.ones(len(values), bool)
-    if not seen.any():
-        wanted = "step that is not padding" if len(values) else "word of the vocabulary"
-        raise LrpError(f"{where} must have at least one {wanted}, got none among {length}.")
-    whole = values if one.ids is None and not seen.all() else None
-    if not seen.all():
-        values, kept = values[seen], kept[seen]
-    ids, x = (None, values) if one.ids is None else (values, None)
-    where_seen = None if len(kept) == length else kept
-    return Encoded(ids, x, length, where_seen, words, one.embedding, whole, one.table, added)
+    rows, kept = one.rows, np.arange(one.length)
+    if one.x is None and (rows < 0).any():
+        kept = np.flatnonzero(rows >= 0)
+        rows = rows[kept]
+    if port.pad is not None and len(rows) != port.pad[0]:
+        one, rows, kept = _resized(port, one, rows, kept)
+    is_seen = np.ones(len(rows), bool)
+    if one.x is None and port.embedding.mask is not None:  # type: ignore[union-attr]
+        is_seen = np.not_equal(rows, port.embedding.mask)  # type: ignore[union-attr]
+    elif one.x is not None and port.mask_value is not None:
+        is_seen = (rows != rows.dtype.type(port.mask_value)).any(axis=1)
+    if not is_seen.any():
+        wanted = "step that is not padding"
+        if not len(rows):
+            wanted = "word of the vocabulary"
+        raise LrpError(f"{where} must have at least one {wanted}, got none among {one.length}.")
+    if not is_seen.all():
+        if one.x is not None:
+            one = one._replace(padded=rows)
+        rows, kept = rows[is_seen], kept[is_seen]
+    if len(kept) < one.length:
+        one = one._replace(kept=kept)
+    if one.x is None:
+        return one._replace(ids=rows)
+    return one._replace(x=rows)
+
+
+def _resized(port: Input, one: Encoded, rows: np.ndarray, kept: np.ndarray) -> tuple[Encoded, np.ndarray, np.ndarray]:
+    """A record cut or padded to the length of `pad`, what the network reads of it, and at which positions."""
+    size, side, value, cut = port.pad  # type: ignore[misc]
+    over = len(rows) - size
+    if over > 0:
+        start, stop, some = 0, int(kept[size - 1]) + 1, slice(size)  # the positions that stay
+        if cut == "pre":
+            start, stop, some = int(kept[over]), one.length, slice(over, None)
+        rows, kept, added = rows[some], kept[some] - start, (-start, stop - one.length)
+        one = one._replace(words=taken(one.words, slice(start, stop)), labels=taken(one.labels, slice(start, stop)))
+        return one._replace(length=stop - start, added=added), rows, kept
+    before, after = 0, -over
+    if side == "pre":
+        before, after = -over, 0
+    if one.x is not None:
+        value = port.pad_row
+    labels = one.labels
+    if labels is not None:
+        labels = _widened(labels, before, after, np.array("NaT" if labels.dtype.kind == "M" else "", labels.dtype))
+    kept = np.concatenate([np.arange(before), kept + before, one.length + np.arange(after)])
+    one = one._replace(length=one.length - over, labels=labels, added=(before, after))
+    return one, _widened(rows, before, after, value), kept
+
+
+def _widened(array: np.ndarray, before: int, after: int, value: Any) -> np.ndarray:
+    """An array with further entries before and after its own."""
+    more = np.full((before + after, *array.shape[1:]), value, array.dtype)
+    return np.concatenate([more[:before], array, more[before:]])
 
 
 def _vectors(
@@ -484,19 +513,21 @@ def _vectors(
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):
-        one = Encoded(None, x, len(x), table=table)
-        found.append(one if port.mask_value is None and port.pad is None else _fitted(port, one, where))
+        one = Encoded(None, x, len(x))
+        if table is not None:
+            one = one._replace(labels=table.labels, features=table.features)
+        if port.mask_value is not None or port.pad is not None:
+            one = _fitted(port, one, where)
+        found.append(one)
     return found
 
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
     if all(array.dtype == port.given_dtype for array in arrays):
-        joined = np.array(arrays[0], order="C") if len(arrays) == 1 else np.concatenate(arrays)
+        joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
-            if len(arrays) == 1:
-                return [joined]
             stops = [*accumulate(map(len, arrays))]
             return [joined[a:b] for a, b in pairwise([0, *stops])]
     return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
@@ -507,16 +538,30 @@ def packed(model: Model, records: Sequence[EncodedRecord], look_up: bool = False
 
     With `look_up` the rows stay words: the first layer finds them in its table of projected words.
     """
-    return {name: _packed(port, [one[name] for one in records], look_up) for name, port in model.inputs.items()}
+    batch = {}
+    for name, port in model.inputs.items():
+        parts = []
+        for record in records:
+            one = record[name]
+            parts.append(one.ids if one.x is None else one.x)
+        batch[name] = _packed(port, parts, look_up)
+    return batch
 
 
-def _packed(port: Input, records: Sequence[Encoded], look_up: bool) -> Packed:
+def _packed(port: Input, parts: list[Any], look_up: bool) -> Packed:
+    """One input of a batch: the token ids (T,) or vectors (T, D) of each record."""
     embedding: Any = port.embedding
-    parts: list[Any] = [record.ids if record.x is None else record.x for record in records]
-    batch = batch_of([len(part) for part in parts])
-    if not look_up and len({part.ndim for part in parts}) > 1:  # words beside vectors
-        parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
-    joined = parts[0] if len(parts) == 1 else batch.pack(np.concatenate(parts))
+    if len(parts) == 1 and len(parts[0]) < REMEMBERED:
+        rows, batch = parts[0], single(len(parts[0]))
+    else:
+        batch = Batch(np.fromiter(map(len, parts), np.int64, len(parts)))
+        if not look_up and len({part.ndim for part in parts}) > 1:  # words beside vectors
+            parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
+        rows = batch.pack(np.concatenate(parts))
     if look_up:
-        return Packed(embedding.E[:0], batch, LookedUp(joined, embedding))
-    return Packed(port.scaled(joined if joined.ndim == 2 else embedding.E.take(joined, axis=0)), batch)
+        return Packed(embedding.E[:0], batch, LookedUp(rows, embedding))
+    if rows.ndim == 1:
+        rows = embedding.E.take(rows, axis=0)
+    if port.scaler is not None:
+        rows = port.scaled(rows)
+    return Packed(rows, batch)

@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
-from lrpnumpy.fields import by_target, table
+from lrpnumpy.fields import by_target, table, taken
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
@@ -21,7 +21,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.passes import SequenceWindows, Trace, forward
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
-from lrpnumpy.results import Explanations
+from lrpnumpy.results import Explanations, gathered
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
 
@@ -40,46 +40,55 @@ def run(
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
     request = request.method.settle(request, model, encoded)
-    targets = asked.targets(model, target, len(encoded))
-    every_class = isinstance(targets, str)
-    if request.versus is not None and isinstance(targets, np.ndarray) and (targets == request.versus).any():
+    targets: Any = None
+    if target is not None:
+        targets = asked.targets(model, target, len(encoded))
+    is_named = isinstance(targets, np.ndarray)
+    if is_named and request.versus is not None and (targets == request.versus).any():
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
-    out = Explanations(model, request, encoded, every_class)
-    out._explains_predicted = targets is None
     phrases = None
     if spans is not None:
-        pairs = enumerate(zip(encoded, spans, strict=True))
-        phrases = [asked.phrases(record[model.main], some, f"sequence {k}") for k, (record, some) in pairs]
-        out.single["asked"], out.single["spans"] = spans, [None] * len(encoded)
-    if request.method.kind == "cd":
-        out.single["cd"] = [None] * len(encoded)
-    if request.method.hidden:
-        out.single["hidden"] = [None] * len(encoded)
-    if request.method.name == "shapley":
-        out.single["players"] = [None] * len(encoded)
-
-    look_up = _look_up(model, encoded, request)
-    shared = None if look_up else _whole_pass(model, encoded, request)
+        phrases = []
+        for k, (record, some) in enumerate(zip(encoded, spans, strict=True)):
+            phrases.append(asked.phrases(record[model.main], some, f"sequence {k}"))
+    look_up, shared = False, None
+    if len(encoded) > 1:
+        look_up = _look_up(model, encoded, request)
+        shared = None if look_up else _shared_pass(model, encoded, request)
+    chunks: list[tuple[np.ndarray, Columns]] = []
+    is_doubtful = False
 
     def work(positions: np.ndarray, x: dict[str, Packed], whole: Trace | SequenceWindows | None = shared) -> None:
-        chosen = targets[positions] if isinstance(targets, np.ndarray) else None
-        wanted = None if phrases is None else [phrases[k] for k in positions]
-        columns = answer(model, x, request, chosen, wanted, positions, every_class, whole)
+        nonlocal is_doubtful
+        chosen, wanted = targets, None
+        if is_named:
+            chosen = targets[positions]
+        if phrases is not None:
+            wanted = [phrases[k] for k in positions]
+        columns = answer(model, x, request, chosen, wanted, positions, whole)
         sound = columns.sound
         if sound is None:
             sound = np.isfinite(columns.inputs[model.main].relevance)
-        if np.count_nonzero(sound) < sound.size:  # something in books that is not finite does not add up, either
-            out._doubt = True
+        if np.count_nonzero(sound) < sound.size:  # books with a number that is not finite do not add up, either
+            is_doubtful = True
             if columns.sound is not None and model.dtype == np.float32:
-                _mend(columns, model, x, request, wanted, positions, whole)
-        out._put(positions, columns)
+                _recompute(columns, model, x, request, wanted, positions, whole)
+        chunks.append((positions, columns))
 
-    if request.newest is None:
-        run_chunks(model, encoded, work, threads, look_up, progress)
-    else:
+    if request.newest is not None:
         _run_windows(model, encoded, work)
-    out._finish()
-    return out
+    elif len(encoded) == 1 and threads == 1:
+        with np.errstate(all="ignore"):
+            work(np.zeros(1, np.int64), packed(model, encoded))
+    else:
+        run_chunks(model, encoded, work, threads, look_up, progress)
+    found = gathered(model, request, encoded, chunks, isinstance(targets, str))
+    found._explains_predicted = targets is None
+    if spans is not None:
+        found.single["phrases"] = spans
+    if is_doubtful:
+        found.warn()
+    return found
 
 
 def _run_windows(model: Model, encoded: list[EncodedRecord], work: Callable[..., None]) -> None:
@@ -99,12 +108,12 @@ def _run_windows(model: Model, encoded: list[EncodedRecord], work: Callable[...,
             work(positions, x, SequenceWindows(sequence, first[positions], x[model.main].batch))
 
 
-def _whole_pass(model: Model, encoded: list[EncodedRecord], request: Request) -> Trace | None:
+def _shared_pass(model: Model, encoded: list[EncodedRecord], request: Request) -> Trace | None:
     """The forward pass that sequences share which are beginnings of the last of them; None where they are not.
 
-    It is only shared where it keeps what a way back needs, as coefficients of a rule that kernels have built in.
+    It is only shared where it saves what a backward pass needs, as coefficients of a rule that kernels have built in.
     """
-    if not encoded or encoded[0][model.main].whole is None:
+    if encoded[0][model.main].whole is None:
         return None
     if not isinstance(request.keep, Propagation) or request.keep.code is None:
         return None
@@ -112,7 +121,7 @@ def _whole_pass(model: Model, encoded: list[EncodedRecord], request: Request) ->
         return forward(model, packed(model, encoded[-1:]), request.keep)
 
 
-def _mend(
+def _recompute(
     columns: Columns,
     model: Model,
     x: dict[str, Packed],
@@ -122,23 +131,19 @@ def _mend(
     whole: Trace | SequenceWindows | None,
 ) -> None:
     """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone."""
-    every_class = columns.targets.ndim == 2
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
     windows = None
     if isinstance(whole, SequenceWindows):
         sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in whole.inputs.items()}
         windows = whole.some(some)._replace(inputs=sequence)
-    again = answer(
-        model.in_float64,
-        {name: _in_float64(one, some) for name, one in x.items()},
-        request,
-        None if every_class else columns.targets[some],
-        None if spans is None else [spans[k] for k in some],
-        positions[some],
-        every_class,
-        windows,
-    )
+    targets: np.ndarray | str = "all"
+    if columns.targets.ndim == 1:
+        targets = columns.targets[some]
+    if spans is not None:
+        spans = [spans[k] for k in some]
+    exact = {name: _in_float64(one, some) for name, one in x.items()}
+    again = answer(model.in_float64, exact, request, targets, spans, positions[some], windows)
     assert again.books is not None
     names, moved = ROWS[request.method.kind], _moved(again, model.dtype)
     again.books[..., names.index("inputs"), :] += moved
@@ -207,7 +212,8 @@ def _look_up(model: Model, encoded: list[EncodedRecord], request: Request) -> bo
     linear = request.method.kind == "lrp" or request.method.name == "gradient-x-input"
     if not linear or len(takers) > 1 or not takers[0].layer.looks_up:
         return False
-    if isinstance(request.keep, Propagation) and request.keep.at(takers[0].name).rule is not None:
+    how = request.keep
+    if isinstance(how, Propagation) and how.nodes.get(takers[0].name, how).rule is not None:
         return False
     return sum(record[model.main].steps for record in encoded) > len(model.embedding.E)
 
@@ -279,21 +285,30 @@ def explain(
     groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: those of the method, such as eps=0.01: the fields of its record.
     """
-    model, target = unit_target(model, target)
+    if isinstance(target, tuple):
+        model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference, True)
     if newest is not None:
         request = asked.with_newest(model, request, newest)
-    record = encode(model, filled(x, fill))
+    if fill is not None:
+        x = filled(x, fill)
+    record = encode(model, x)
     in_order([record], "x")
-    as_trained(model, [record[model.main].length], "x")
-    if request.step != "all":
-        found = run(model, [record], request, target, None if spans is None else [spans], 1)._one(0)
-        return found if groups is None else found.with_groups(groups)
+    if model.window is not None:
+        as_trained(model, [record[model.main].length], "x")
+    if request.step == "all":
+        if spans is not None:
+            raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
+        if request.newest is not None:
+            return run(model, _newest(record, request.newest), request, target, None, None)
+        return run(model, _for_each_step(model, record), request, target, None, None)
+    phrases = None
     if spans is not None:
-        raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
-    if request.newest is not None:
-        return run(model, _newest(record, request.newest), request, target, None, None)
-    return run(model, _for_each_step(model, record), request, target, None, None)
+        phrases = [spans]
+    found = run(model, [record], request, target, phrases, 1)._one(0)
+    if groups is not None:
+        found = found.with_groups(groups)
+    return found
 
 
 def _newest(record: EncodedRecord, count: int) -> list[EncodedRecord]:
@@ -314,16 +329,12 @@ def _for_each_step(model: Model, record: EncodedRecord) -> list[EncodedRecord]:
         with np.errstate(all="ignore"):
             return [record] * forward(model, packed(model, [record])).output.batch.R
     one = record[model.main]
-    cut = [
-        one._replace(
-            ids=None if one.ids is None else one.ids[:stop],
-            x=None if one.x is None else one.x[:stop],
-            kept=one.seen[:stop],
-            whole=one,
-        )
-        for stop in range(1, one.steps)
-    ]
-    return [*({model.main: part} for part in cut), record]
+    beginnings = []
+    for stop in range(1, one.steps):
+        steps = slice(stop)
+        part = one._replace(ids=taken(one.ids, steps), x=taken(one.x, steps), kept=one.seen[steps], whole=one)
+        beginnings.append({model.main: part})
+    return [*beginnings, record]
 
 
 @door
@@ -352,19 +363,23 @@ def explain_all(
     threads: their number; None uses the cores where it pays.
     progress: show rate and time left; by default where standard error is a terminal.
     """
-    model, target = unit_target(model, target)
+    if isinstance(target, tuple):
+        model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference)
     if fill is not None:
         xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(xs)]
     encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
     as_trained(model, (record[model.main].length for record in encoded), "sequence {}")
-    is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
-    if spans is not None and (not is_list or len(spans) != len(encoded)):
-        raise LrpError(
-            f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {shown(spans)}."
-        )
-    return run(model, encoded, request, target, None if spans is None else list(spans), threads, progress)
+    phrases = None
+    if spans is not None:
+        is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
+        if not is_list or len(spans) != len(encoded):
+            raise LrpError(
+                f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {shown(spans)}."
+            )
+        phrases = list(spans)
+    return run(model, encoded, request, target, phrases, threads, progress)
 
 
 @door

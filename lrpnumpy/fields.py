@@ -55,11 +55,14 @@ def _table(kind: Any) -> tuple[ResultField, ...]:
 table: Callable[[Any], tuple[ResultField, ...]] = cache(_table)
 
 
-def trusted(kind: type[Record], **values: Any) -> Record:
-    """A record of values that are known to be right: nothing is checked. What is left out has its default."""
-    record = object.__new__(kind)
-    vars(record).update(values)
-    return record
+def taken(array: Any, where: Any, copy: bool = False) -> Any:
+    """Some entries of an array or tuple, as a view or a copy; None of None."""
+    if array is None:
+        return None
+    entries = array[where]
+    if copy:
+        entries = entries.copy()
+    return entries
 
 
 def by_target(change: Callable[..., Any], *values: Any) -> Any:

@@ -80,6 +80,9 @@ class Batch:
         return packed if self.n == self.R else np.add.reduceat(self.unpack(packed), self.starts)
 
 
+REMEMBERED = 1000  # steps: batches of one sequence are remembered unless it is longer
+
+
 @lru_cache(maxsize=256)
 def single(T: int) -> Batch:
     """The batch of one sequence of T steps; remembered, with what follows from it."""
@@ -96,13 +99,6 @@ def _frozen(batch: Batch) -> Batch:
     for array in (batch.lengths, batch.first, batch.step, batch.owner, batch.starts, batch.rows, batch.last):
         array.setflags(write=False)
     return batch
-
-
-def batch_of(lengths: Sequence[int]) -> Batch:
-    """The batch of sequences with these lengths, longest first."""
-    if len(lengths) == 1 and lengths[0] < 1000:
-        return single(int(lengths[0]))
-    return Batch(np.array(lengths, np.int64))
 
 
 class LookedUp(NamedTuple):

@@ -87,7 +87,7 @@ def forward(
             xs.append(values[key])
         xs.extend(starts.get(name, ()))
         if is_propagation:
-            kept = keep.at(name)  # type: ignore[union-attr]
+            kept = keep.nodes.get(name, keep)  # type: ignore[union-attr]
         try:
             outputs, trace = node.layer.run(xs, kept, wanted)
         except LrpError as error:  # steps that do not fit: the layer does not know whose they are
@@ -141,7 +141,7 @@ def backward(
     inputs.
     """
     model = trace.model
-    ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.input.batch.n), R.dtype)
+    ledger = np.zeros((len(model.nodes), Entry.SIZE, trace.inputs[model.main].batch.n), R.dtype)
     states: dict[str, list[tuple[str, np.ndarray]]] = {}
     arrived: dict[str, np.ndarray] = {model.scored: R}
     dropped: list[np.ndarray] = []  # what does not pass `through`
@@ -160,7 +160,7 @@ def backward(
         ran = trace.ran[name]
         if reference is not None:
             ran = ran._replace(reference=reference.ran[name])
-        parts = node.layer.give_back(ran, Rs, how.at(name), entry)
+        parts = node.layer.give_back(ran, Rs, how.nodes.get(name, how), entry)
         if how.times_input and node.layer.is_custom:
             _check_ledger(node, Rs, parts, ledger[k])
         if trace.windows is not None and node.layer.recurrent:

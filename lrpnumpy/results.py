@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -13,10 +13,10 @@ import numpy as np
 from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded, EncodedRecord
-from lrpnumpy.fields import by_target, trusted
+from lrpnumpy.fields import Record, by_target, taken
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS, AnyLedger, Ledger, ReferenceLedger, by_name
-from lrpnumpy.methods.base import Columns, HiddenRows, Received, Request
+from lrpnumpy.methods.base import Columns, HiddenRows, Request
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
@@ -24,50 +24,38 @@ from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, Hidden, InputPart, Origin, Span
 from lrpnumpy.verdict import EvidenceList
 
+SINGLE = ("spans", "cd", "hidden", "players")  # of `Columns`: one value for each sequence, of any shape
+
+
+def trusted(kind: type[Record], **values: Any) -> Record:
+    """A record of values that are known to be right: nothing is checked. What is left out has its default."""
+    record = object.__new__(kind)
+    vars(record).update(values)
+    return record
+
 
 class InputColumn:
-    """What one input received in all sequences, gathered from chunks; relevance of features when it is first needed.
+    """What one input received in all sequences; relevance of features is put together when it is first needed.
 
-    The steps of sequence k are those from starts[k] to starts[k+1].
+    The steps of sequence k are those from starts[k] to starts[k+1]. `encoded` is the input of each, `names` are those
+    of its features, where the model has them, and `parts` the features of chunks with their rows among all.
     """
 
-    def __init__(self, encoded: list[Encoded], names: tuple[str, ...] | None) -> None:
-        self.encoded = encoded
-        self.names = names  # of the features, where the model has them
-        self.padded = False  # whether some steps are padding
-        for one in encoded:
-            if one.kept is not None:
-                self.padded = True
-        self.relevance: Any = None
-        self._features: np.ndarray | None = None
-        self._parts: list[tuple[np.ndarray, np.ndarray]] = []  # of chunks: rows among all, and features of these
-        self._lock = Lock()
+    def __init__(
+        self,
+        encoded: list[Encoded],
+        names: tuple[str, ...] | None,
+        relevance: np.ndarray,
+        features: np.ndarray | None,
+        parts: Iterable[tuple[np.ndarray, np.ndarray]] = (),
+    ) -> None:
+        self.encoded, self.names, self.relevance = encoded, names, relevance
+        self._features, self._parts, self._lock = features, [*parts], Lock()
 
     @cached_property
     def starts(self) -> np.ndarray:
         """(N+1,) where the steps of each sequence begin, and where the last ones end."""
-        return np.array([0, *accumulate(one.length for one in self.encoded)], np.int64)
-
-    def make_room(self, lead: tuple[int, ...], dtype: np.dtype) -> None:
-        """An array for all sequences; padding, which the network does not see, has 0."""
-        self.relevance = (np.zeros if self.padded else np.empty)((*lead, int(self.starts[-1])), dtype)
-
-    def put(self, positions: np.ndarray, got: Received) -> None:
-        """Add what the sequences of a chunk received."""
-        if self.relevance is None:  # one chunk has all
-            self.relevance, self._features = got.relevance, got.feature_relevance
-            return
-        rows = self._rows(positions, got)
-        self.relevance[..., rows] = got.relevance
-        if got.feature_relevance is not None:
-            self._parts.append((rows, got.feature_relevance))
-
-    def _rows(self, positions: np.ndarray, got: Received) -> np.ndarray:
-        """Where the packed rows of a chunk are among all."""
-        if not self.padded:
-            return self.starts[positions].take(got.batch.owner) + got.batch.step
-        seen = [self.encoded[k].seen + self.starts[k] for k in positions]
-        return np.concatenate(seen)[got.batch.rows]
+        return _starts(self.encoded)
 
     @property
     def feature_relevance(self) -> np.ndarray | None:
@@ -77,8 +65,7 @@ class InputColumn:
                 while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
                     rows, part = self._parts[-1]
                     if self._features is None:
-                        empty = np.zeros if self.padded else np.empty
-                        self._features = empty((*self.relevance.shape, part.shape[-1]), part.dtype)
+                        self._features = np.zeros((*self.relevance.shape, part.shape[-1]), part.dtype)
                     self._features[..., rows, :] = part
                     self._parts.pop()
         return self._features
@@ -88,14 +75,13 @@ class InputColumn:
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one = self.encoded[k]
-        relevance, features, values, labels = self.relevance, self.feature_relevance, one.values, one.labels
+        one, relevance, features = self.encoded[k], self.relevance, self.feature_relevance
+        values, labels = one.values, one.labels
         if len(self.encoded) > 1:
-            steps = slice(*self.starts[k : k + 2].tolist())
+            steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
             relevance = relevance[..., steps].copy()
-            features = None if features is None else features[..., steps, :].copy()
-            values = None if values is None else values.copy()
-            labels = None if labels is None else labels.copy()
+            features = taken(features, (..., steps, every), copy=True)
+            values, labels = taken(values, every, copy=True), taken(labels, every, copy=True)
         return trusted(
             InputPart,
             relevance=relevance,
@@ -109,12 +95,75 @@ class InputColumn:
 
     def some(self, places: Sequence[int]) -> InputColumn:
         """The same of some of the sequences."""
-        found = InputColumn([self.encoded[k] for k in places], self.names)
         steps = np.concatenate([np.arange(0), *(np.arange(*self.starts[k : k + 2].tolist()) for k in places)])
-        found.relevance = self.relevance[..., steps]
-        if self.feature_relevance is not None:
-            found._features = self.feature_relevance[..., steps, :]
-        return found
+        features = taken(self.feature_relevance, (..., steps, slice(None)))
+        return InputColumn([self.encoded[k] for k in places], self.names, self.relevance[..., steps], features)
+
+
+def _starts(encoded: Iterable[Encoded]) -> np.ndarray:
+    """(N+1,) where the steps of each sequence begin, and where the last ones end."""
+    return np.array([0, *accumulate(one.length for one in encoded)], np.int64)
+
+
+Chunks = Sequence[tuple[np.ndarray, Columns]]  # results of some sequences, with their positions among all
+
+
+def gathered(
+    model: Model, request: Request, encoded: list[EncodedRecord], chunks: Chunks, every_class: bool
+) -> Explanations:
+    """The explanations of all sequences, from those of chunks."""
+    inputs, single, N = {}, {}, len(encoded)  # type: ignore[var-annotated]
+    lead = (model.outputs,) * every_class
+    if N == 1:
+        columns = chunks[0][1]
+        scores, targets, books = columns.scores, columns.targets, columns.books
+    else:
+        scores, targets = np.empty((N, model.outputs), model.dtype), np.empty((*lead, N), np.int64)
+        books = None
+        for positions, columns in chunks:
+            scores[positions] = columns.scores
+            targets[..., positions] = columns.targets
+            if columns.books is not None:
+                if books is None:
+                    books = np.empty((*columns.books.shape[:-1], N), model.dtype)
+                books[..., positions] = columns.books
+    for name in model.main_first:
+        inputs[name] = _gathered_input(model, name, encoded, chunks, lead)
+    for positions, columns in chunks:
+        for name in SINGLE:
+            values = getattr(columns, name)
+            if values is None:
+                continue
+            if name == "hidden":
+                values = [_hidden(values, s) for s in range(len(positions))]
+            column = single.setdefault(name, [None] * N)
+            for k, value in zip(positions.tolist(), values, strict=True):
+                column[k] = value
+    return Explanations(model, request, encoded, inputs, scores, targets, books, single)
+
+
+def _gathered_input(
+    model: Model, name: str, encoded: list[EncodedRecord], chunks: Chunks, lead: tuple[int, ...]
+) -> InputColumn:
+    """What one input received, from all chunks; padding, which the network skips, has 0."""
+    of_input, names, is_padded = [], model.inputs[name].features, False
+    for record in encoded:
+        of_input.append(record[name])
+        is_padded |= record[name].kept is not None
+    if len(encoded) == 1 and not is_padded:
+        got = chunks[0][1].inputs[name]
+        return InputColumn(of_input, names, got.relevance, got.feature_relevance)
+    starts, parts = _starts(of_input), []
+    relevance = np.zeros((*lead, int(starts[-1])), model.dtype)
+    for positions, columns in chunks:
+        got = columns.inputs[name]
+        rows = starts[positions].take(got.batch.owner) + got.batch.step
+        if is_padded:
+            rows = np.concatenate([of_input[k].seen + starts[k] for k in positions])[got.batch.rows]
+        relevance[..., rows] = got.relevance
+        if got.feature_relevance is not None:
+            parts.append((rows, got.feature_relevance))
+    return InputColumn(of_input, names, relevance, None, parts)
 
 
 class Explanations(Results):
@@ -122,59 +171,28 @@ class Explanations(Results):
 
     `relevance` holds the steps of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
     `model` is the network, `request` the request, `encoded` the inputs as the network takes them, `inputs` their
-    relevance. `every_class` is whether all classes are explained.
+    relevance. `books` are the ledgers, see `ledgers.by_name`, and `single` has values whose shape differs between
+    sequences, by name: spans, cd, hidden, players. `every_class` is whether all classes are explained.
     """
 
-    def __init__(self, model: Model, request: Request, encoded: list[EncodedRecord], every_class: bool) -> None:
-        self.model, self.request, self.encoded, self.every_class = model, request, encoded, every_class
-        self.inputs: dict[str, InputColumn] = {}
-        has_room = len(encoded) == 1  # in the arrays of the one chunk
-        for name in model.main_first:
-            column = InputColumn([record[name] for record in encoded], model.inputs[name].features)
-            self.inputs[name] = column
-            has_room = has_room and not column.padded
-        self.main = self.inputs[model.main]  # what the first of them received
-        self.places: Sequence[int] = range(len(encoded))  # of these among all, where this is a slice
+    def __init__(
+        self,
+        model: Model,
+        request: Request,
+        encoded: list[EncodedRecord],
+        inputs: dict[str, InputColumn],
+        scores: np.ndarray,
+        targets: np.ndarray,
+        books: np.ndarray | None,
+        single: dict[str, list[Any]],
+        places: Sequence[int] | None = None,
+    ) -> None:
+        self.model, self.request, self.encoded, self.inputs = model, request, encoded, inputs
+        self.scores, self.targets, self.books, self.single = scores, targets, books, single
+        self.main = inputs[model.main]  # what the first of the inputs received
+        self.every_class = targets.ndim == 2
+        self.places: Sequence[int] = range(len(encoded)) if places is None else places  # among all, of a slice
         self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
-        self.single: dict[str, list[Any]] = {}  # values whose shape differs between sequences: spans, cd, hidden
-        self.books: np.ndarray | None = None  # ledgers, see `ledgers.by_name`
-        self._doubt = False  # whether relevance of any chunk may not be trusted
-        if not has_room:
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Columns for all sequences."""
-        model, N, dtype = self.model, len(self.encoded), self.model.dtype
-        lead = (model.outputs,) if self.every_class else ()
-        self.scores = np.empty((N, model.outputs), dtype)
-        self.targets = np.empty((*lead, N), np.int64)
-        for one in self.inputs.values():
-            one.make_room(lead, dtype)
-        kind = self.request.method.kind
-        rows = len(ROWS.get(kind, ())) + (len(model.nodes) if kind == "lrp" else 0)
-        if rows:
-            self.books = np.empty((*lead, rows, N), dtype)
-
-    def _put(self, positions: np.ndarray, columns: Columns) -> None:
-        """Add the results of a chunk."""
-        if "scores" not in vars(self):  # one chunk has all
-            self.scores, self.targets, self.books = columns.scores, columns.targets, columns.books
-        else:
-            self.scores[positions] = columns.scores
-            self.targets[..., positions] = columns.targets
-            if self.books is not None:
-                self.books[..., positions] = columns.books
-        for name, got in columns.inputs.items():
-            self.inputs[name].put(positions, got)
-        for name, column in self.single.items():
-            if name == "hidden":
-                values = [_hidden(columns.hidden or [], s) for s in range(len(positions))]
-            elif name != "asked":
-                values = getattr(columns, name)
-            else:
-                continue
-            for k, value in zip(positions.tolist(), values, strict=True):
-                column[k] = value
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -248,88 +266,79 @@ class Explanations(Results):
 
     def _some(self, places: Sequence[int]) -> Explanations:
         chosen = [*places]
-        found = Explanations(self.model, self.request, [self.encoded[k] for k in chosen], self.every_class)
-        found.inputs = {name: one.some(chosen) for name, one in self.inputs.items()}
-        found.main = found.inputs[self.model.main]
-        found.places = [self.places[k] for k in chosen]
-        found.single = {name: [values[k] for k in chosen] for name, values in self.single.items()}
-        found.scores, found.targets = self.scores[chosen], self.targets[..., chosen]
+        found = Explanations(
+            self.model,
+            self.request,
+            [self.encoded[k] for k in chosen],
+            {name: one.some(chosen) for name, one in self.inputs.items()},
+            self.scores[chosen],
+            self.targets[..., chosen],
+            taken(self.books, (..., chosen)),
+            {name: [values[k] for k in chosen] for name, values in self.single.items()},
+            [self.places[k] for k in chosen],
+        )
         found._explains_predicted = self._explains_predicted
-        if self.books is not None:
-            found.books = self.books[..., chosen]
         return found
 
     def _one(self, k: int) -> Explanation:
-        request = self.request
-        options = request.shown()
+        model, request = self.model, self.request
+        options, inputs = {**request.options}, {}
         if request.step == "all":
             options["step"] = self.places[k]
-        inputs = {}
         for name, column in self.inputs.items():
             inputs[name] = column.of(k)
-        return trusted(
+        scores, record, target = self.scores[k], self.encoded[k], "all"
+        if len(self.encoded) > 1:  # copies, which do not keep the others in memory
+            scores, record = scores.copy(), {name: one.copied() for name, one in record.items()}
+        if not self.every_class:
+            target = int(self.targets[k])  # type: ignore[assignment]
+        found = trusted(
             Explanation,
             inputs=inputs,
-            scores=self._own(self.scores[k]),
-            target="all" if self.every_class else int(self.targets[k]),
+            scores=scores,
+            target=target,
             method=request.method.name,
-            activation=self.model.output,
-            classes=self.model.classes,
+            activation=model.output,
+            classes=model.classes,
             options=options,
             ledger=self._ledger(k),
-            hidden=self.single["hidden"][k] if "hidden" in self.single else None,
-            spans=self._phrases(k),
-            players=self.single["players"][k] if "players" in self.single else None,
-            output_unit=self.model.output_unit,
-            tested=self.single["tested"][k] if "tested" in self.single else None,
-            source=self._origin(k),
+            output_unit=model.output_unit,
         )
-
-    def _origin(self, k: int) -> Origin | None:
-        """What an explanation is of; None where `through` or `newest` leaves only a part of it, which no experiment can
-        test.
-        """
-        if getattr(self.request.method, "through", None) is not None or self.request.newest is not None:
-            return None
-        return Origin(self.model, self._record(k), self.request)
-
-    def _record(self, k: int) -> EncodedRecord:
-        """The input of sequence k; a copy, which does not keep the others in memory."""
-        if len(self.encoded) == 1:
-            return self.encoded[k]
-        return {name: one.copied() for name, one in self.encoded[k].items()}
-
-    def _own(self, array: np.ndarray) -> np.ndarray:
-        """A part of an array of all sequences; of several it is a copy, which does not keep the others in memory."""
-        return array.copy() if len(self.encoded) > 1 else array
+        # No experiment can test an explanation of which `through` or `newest` leaves only a part.
+        if getattr(request.method, "through", None) is None and request.newest is None:
+            vars(found)["source"] = Origin(model, record, request)
+        for name in ("hidden", "players", "tested"):
+            if name in self.single:
+                vars(found)[name] = self.single[name][k]
+        if "spans" in self.single:
+            vars(found)["spans"] = self._phrases(k)
+        return found
 
     def _ledger(self, k: int) -> AnyLedger | None:
         """The ledger of one explanation, of a method that keeps one."""
         if self.books is None:
             return by_target(np.copy, self.single["cd"][k]) if "cd" in self.single else None
-        kind = self.request.method.kind
-        books, names = self._own(self.books[..., k]), ROWS[kind]  # (rows,), or (C, rows)
-        entries: dict[str, Any] = dict(zip(names, books.T, strict=False))
+        kind, books = self.request.method.kind, self.books[..., k]  # (rows,), or (C, rows)
+        if len(self.encoded) > 1:
+            books = books.copy()
+        entries: dict[str, Any] = dict(zip(ROWS[kind], books.T, strict=False))
         if kind == "lrp":
-            return trusted(Ledger, biases=books[..., len(names) :], **entries)
+            return trusted(Ledger, biases=books[..., len(ROWS[kind]) :], **entries)
         return trusted(ReferenceLedger, **entries)
 
-    def _phrases(self, k: int) -> tuple[Span, ...] | None:
-        """Relevance of the phrases of one explanation, where there were any."""
-        if "spans" not in self.single:
-            return None
+    def _phrases(self, k: int) -> tuple[Span, ...]:
+        """Relevance of the phrases of one explanation."""
         values, one = self.single["spans"][k], self.main.encoded[k]
-        spans = np.asarray(self.single["asked"][k], np.int64).reshape(-1, 2)
+        spans = np.asarray(self.single["phrases"][k], np.int64).reshape(-1, 2)
         places = np.clip(spans + one.added[0], 0, one.length).tolist()
         return tuple(Span(a, b, values[..., v].copy()) for v, (a, b) in enumerate(places))
 
-    def _finish(self) -> None:
-        """One warning per call if relevance is not reliable."""
-        if self._doubt:
-            with np.errstate(all="ignore"):
-                problem = self._problem()
-            if problem is not None:
-                self._say(problem)
+    def warn(self) -> None:
+        """One warning if relevance is not reliable."""
+        with np.errstate(all="ignore"):
+            problem = self._problem()
+        if problem is not None:
+            warnings.warn(self.request.method.warning(problem), RelevanceWarning, stacklevel=outside())
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
@@ -396,9 +405,6 @@ class Explanations(Results):
     def _count(which: np.ndarray) -> str:
         first = int(np.argwhere(which)[0][-1])
         return f"{int(which.sum())} of {which.size} explanations, first for sequence {first}"
-
-    def _say(self, problem: str) -> None:
-        warnings.warn(self.request.method.warning(problem), RelevanceWarning, stacklevel=outside())
 
 
 def _hidden(every: list[HiddenRows], s: int) -> tuple[Hidden, ...]:

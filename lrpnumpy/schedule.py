@@ -93,10 +93,6 @@ def run_chunks(
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise LrpError(f"threads must be a positive number, or None for what pays, got {shown(threads)}.")
-    if len(encoded) == 1:
-        with np.errstate(all="ignore"):
-            work(np.zeros(1, np.int64), packed(model, encoded, look_up))
-        return
     keep_freed_memory()
     lengths = [record[model.main].steps for record in encoded]
     parts = chunks(lengths, model.width, most)

@@ -51,12 +51,18 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
         return np.fromiter(found_at_once, np.int64, sum(map(len, sentences)))
     ids: list[int] = []
     for words, name in zip(sentences, where, strict=True):
-        for k, word in enumerate(words):
-            if not isinstance(word, str):
-                raise LrpError(f"{name} must be words, or numbers, not both, got {shown(word)} at position {k}.")
-        if any(" " in word for word in words):
+        try:
+            has_blank = " " in "".join(words)
+        except TypeError:
+            k = next(k for k, word in enumerate(words) if not isinstance(word, str))
+            raise LrpError(
+                f"{name} must be words, or numbers, not both, got {shown(words[k])} at position {k}."
+            ) from None
+        if has_blank:
             _check_words(embedding, words, name)
-        spelled = [word.lower() for word in words] if embedding.lowercase else words
+        spelled = words
+        if embedding.lowercase:
+            spelled = [*map(str.lower, words)]
         found = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
         if -1 in found and embedding.unknown is not False:
             k = found.index(-1)

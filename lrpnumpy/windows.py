@@ -12,6 +12,7 @@ from lrpnumpy import asked, tables
 from lrpnumpy.checks import LrpError, is_number, shown, whole
 from lrpnumpy.encode import Encoded, EncodedRecord, as_trained, encode, filled, in_order
 from lrpnumpy.explain import run
+from lrpnumpy.fields import taken
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Method, Unit
 from lrpnumpy.methods.through import unit_target
@@ -61,7 +62,9 @@ def explain_windows(
     pads = {port.pad[0] for port in model.inputs.values() if port.pad is not None}
     if pads - {length}:
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
-    record = encode(_without_padding(model) if pads else model, filled(series, fill, "series"), "series")
+    if fill is not None:
+        series = filled(series, fill, "series")
+    record = encode(_without_padding(model) if pads else model, series, "series")
     in_order([record], "series")
     steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
@@ -75,7 +78,8 @@ def explain_windows(
         {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}
         for a in starts.tolist()
     ]
-    model, target = unit_target(model, target)
+    if isinstance(target, tuple):
+        model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
 
@@ -87,26 +91,22 @@ def _without_padding(model: Model) -> Model:
 
 def _window(record: Encoded, start: int, stop: int) -> Encoded:
     """The steps from start to stop of an input; its arrays are views of the input's."""
-    kept, padded, lo, hi = None, None, start, stop
+    kept, padded, lo, hi, steps = None, None, start, stop, slice(start, stop)
     if record.kept is not None:  # some steps of the record are padding, and have no rows
         lo, hi = np.searchsorted(record.kept, (start, stop)).tolist()
         if lo == hi:
             raise LrpError(f"series must have a step that is not padding in every window, got none from {start} on.")
         if hi - lo < stop - start:
             kept = record.kept[lo:hi] - start
-            padded = None if record.padded is None else record.padded[start:stop]
-    table = record.table and record.table._replace(
-        values=record.table.values[start:stop],
-        labels=None if record.labels is None else record.labels[start:stop],
-    )
+            padded = taken(record.padded, steps)
     return record._replace(
-        ids=None if record.ids is None else record.ids[lo:hi],
-        x=None if record.x is None else record.x[lo:hi],
+        ids=taken(record.ids, slice(lo, hi)),
+        x=taken(record.x, slice(lo, hi)),
         length=stop - start,
         kept=kept,
-        words=record.words and record.words[start:stop],
+        words=taken(record.words, steps),
         padded=padded,
-        table=table,
+        labels=taken(record.labels, steps),
     )
 
 

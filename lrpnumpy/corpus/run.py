@@ -107,7 +107,7 @@ def explain_corpus(
         "method": request.method.name,
         "custom": _custom(model, method),
         "target": chosen,
-        "options": request.shown(),
+        "options": request.options,
         "source": opened.identity,
         "limits": {"chunk": output.chunk, "longest": corpus.longest, "max_line": corpus.max_line},
         "versions": _versions(),

@@ -173,21 +173,15 @@ class Request(NamedTuple):
     unit: Unit
     versus: int | None
     step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
-    plan: Any = None  # what `Method.prepare` made of the options for the model
-    keep: Keep = None  # what the forward pass keeps
+    plan: Any  # what `Method.prepare` made of the options for the model
+    keep: Keep  # what the forward pass keeps
+    options: dict[str, Any]  # those of the call, for the record of a result
     newest: int | None = None  # of step="all": how many of the newest steps of each prediction are explained
 
     @property
-    def with_variables(self) -> bool:
+    def by_feature(self) -> bool:
         """Whether a value for each feature is wanted."""
         return self.unit == "feature" or (self.unit is None and self.method.feature_relevance == "free")
-
-    def shown(self) -> dict[str, Any]:
-        """The options of the call, for the record of a result."""
-        options = {**self.method.settings(self.plan), "unit": self.unit, "versus": self.versus, "step": self.step}
-        if self.newest is not None:
-            options["newest"] = self.newest
-        return options
 
 
 @dataclass(eq=False)
@@ -265,10 +259,12 @@ class Question(NamedTuple):
 
     def columns(self, targets: np.ndarray, values: dict[str, np.ndarray]) -> Columns:
         """Results from one value for each variable of each input, (R, D)."""
-        inputs, with_features = {}, self.request.with_variables
+        inputs, by_feature = {}, self.request.by_feature
         for name, each in values.items():
             summed = each.dot(_ones(each.shape[1], each.dtype))  # faster than sum
-            inputs[name] = Received(self.trace.inputs[name].batch, summed, each if with_features else None)
+            inputs[name] = Received(self.trace.inputs[name].batch, summed)
+            if by_feature:
+                inputs[name].feature_relevance = each
         out = Columns(self.scores, targets, inputs)
         if self.spans is not None:
             first = inputs[self.trace.model.main]
@@ -298,28 +294,27 @@ def answer(
     model: Model,
     x: dict[str, Packed],
     request: Request,
-    targets: np.ndarray | None,
+    targets: np.ndarray | str | None,
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
-    every_class: bool,
     whole: Trace | SequenceWindows | None = None,
 ) -> Columns:
     """All results of one packed batch; `positions` say which sequences they are, for errors.
 
-    `whole` is the pass of a sequence that all of them are the beginning of, or the windows that they are.
+    `targets` is one class for each, None for the predicted ones, or "all". `whole` is the pass of a sequence that all
+    of them are the beginning of, or the windows that they are.
     """
     question = question_of(model, x, request, positions, spans, whole)
     scores = question.scores
-    if targets is None and not every_class:
-        targets = scores.argmax(axis=1)
+    if isinstance(targets, str):
+        return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
+    if targets is None:
+        targets = np.argmax(scores, axis=1)
         if request.versus is not None and (same := np.flatnonzero(targets == request.versus)).size:
             raise LrpError(
                 f"versus must be another class than the one explained, got {request.versus}, which is what the model "
                 f"predicts for sequence {positions[same[0]]}; say target=… as well."
             )
-    if every_class:
-        return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
-    assert targets is not None
     return request.method.run(question, [targets])[0]
 
 
@@ -337,8 +332,10 @@ def question_of(
         trace, step = forward(model, x, request.keep, whole), -1
     else:
         trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
-    rows = _explained_rows(trace, step, positions) if model.every else None
-    scores = trace.scores if rows is None else trace.scores[rows]
+    rows, scores = None, trace.output.rows
+    if model.every:
+        rows = _explained_rows(trace, step, positions)
+        scores = scores[rows]
     return Question(trace, request, rows, scores, spans)
 
 

@@ -212,7 +212,7 @@ class Occlusion(Method):
         whole, phrases = measured(question.scores), None
         words = {name: measured(occlude_words(trace, instead, steps, name)) for name in trace.inputs}
         single = {}
-        if request.with_variables:
+        if request.by_feature:
             single = {name: measured(occlude_variables(trace, instead, steps, name)) for name in trace.inputs}
         if question.spans is not None:
             phrases = [measured(values) for values in occlude(trace, question.spans, instead, steps)]

@@ -57,6 +57,8 @@ class Gradient(Method):
 
     def prepare(self, model: Model, unit: Unit) -> Any:
         """The units of a `model` that relevance must pass, whatever the `unit`."""
+        if self.through is None:
+            return None
         return checked(self.through, model)
 
     def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
@@ -139,8 +141,11 @@ class LRP(Method):
 
     def prepare(self, model: Model, unit: Unit) -> Relevance:
         """The rules of every node of a `model`, whatever the `unit`."""
-        checked(self.through, model)
-        return self._everywhere.with_nodes(resolved(self._rules, model)) if self._rules else self._everywhere
+        if self.through is not None:
+            checked(self.through, model)
+        if not self._rules:
+            return self._everywhere
+        return self._everywhere.with_nodes(resolved(self._rules, model))
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
         """The options for the record of a result, whatever the `plan`."""

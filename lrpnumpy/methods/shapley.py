@@ -256,7 +256,8 @@ class Shapley(Referring):
                     f"order must be 1 where orders are drawn, got {self.order} with an error and {_count(of)} players; "
                     f"leave out error, or try players={EXACT}."
                 )
-        return request._replace(method=replace(self, players=players))
+        method = replace(self, players=players)
+        return request._replace(method=method, options={**method.settings(request.plan), **request.options})
 
     def _draws(self, of: Of) -> bool:
         """Whether orders are drawn at random, instead of running all coalitions."""

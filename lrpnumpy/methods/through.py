@@ -37,9 +37,9 @@ def _unit(model: Model, value: str, unit: Any, what: str) -> int:
     return int(unit)
 
 
-def unit_target(model: Model, target: Any) -> tuple[Model, Any]:
+def unit_target(model: Model, target: tuple[Any, ...]) -> tuple[Model, Any]:
     """For target=("lstm", 5) the network up to that layer, whose scores are its units, and 5; others as they are."""
-    is_pair = isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str)
+    is_pair = len(target) == 2 and isinstance(target[0], str)
     if not is_pair or target[0] in (model.classes or ()) or not is_number(target[1], int):
         return model, target
     known = [name for name in model.sizes if name not in model.inputs and name != model.scored]

@@ -121,17 +121,12 @@ class Relevance(Propagation):
             self.code = product._code
         else:
             self.rule = rule
-        self._nodes: dict[str, Relevance] = {}
 
     def with_nodes(self, rules: Mapping[str, SumRule]) -> Relevance:
         """The same, but for nodes that have other sum `rules`."""
         found = copy(self)
-        found._nodes = {name: Relevance(self._product, rule, self.holds_attention) for name, rule in rules.items()}
+        found.nodes = {name: Relevance(self._product, rule, self.holds_attention) for name, rule in rules.items()}
         return found
-
-    def at(self, name: str) -> Relevance:
-        """The propagation at the node of this `name`."""
-        return self._nodes.get(name, self)
 
     def gain(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """1 / stab(z), and what the stabilizer keeps."""

@@ -19,7 +19,8 @@ are the arguments `reference`. `Ran.both` gives a layer the values of both forwa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,10 +44,7 @@ class Propagation:
     code: int | None = None  # of a propagation that kernels have built in
     eps: float = 0.0  # stabilizer
     rule: SumRule | None = None  # of LRP, where sums do not follow the epsilon rule
-
-    def at(self, name: str) -> Propagation:
-        """The propagation at the node of this `name`."""
-        return self
+    nodes: Mapping[str, Propagation] = MappingProxyType({})  # at the nodes that have another sum rule, by name
 
     def gain(self, z: np.ndarray) -> tuple[Any, Any]:
         """(gain, kept) of a sum `z`."""

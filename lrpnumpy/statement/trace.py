@@ -340,7 +340,7 @@ class Statement:
             late[node] = any(late[one] for one in node.args)
         return late
 
-    @property
+    @cached_property
     def is_state_output(self) -> bool:
         """Whether the output is the first state."""
         return self.after[0] is self.output
