@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,20 +29,6 @@ def sentences(model: lrp.Model, count: int, seed: int) -> list[list[str]]:
     lengths = np.clip(rng.gamma(4, 5, count).astype(int), 5, 50)
     ids = [rng.choice(len(often), T, p=often / often.sum()) + 1 for T in lengths]
     return [[model.embedding.vocabulary[k] for k in one] for one in ids]
-
-
-def on_arrays(function: Callable[[], Any]) -> Any:
-    """What a function gives where no kernel is compiled."""
-    before = kernels.mode, [one.compiled for one in kernels.KERNELS]
-    kernels.mode = "never"
-    for one in kernels.KERNELS:
-        one.compiled = {}
-    try:
-        return function()
-    finally:
-        kernels.mode = before[0]
-        for one, compiled in zip(kernels.KERNELS, before[1], strict=True):
-            one.compiled = compiled
 
 
 def apart(one: lrp.Explanations, other: lrp.Explanations) -> np.ndarray:
@@ -67,7 +52,8 @@ def main() -> None:
     for rule in RULES:
         compiled = lrp.explain_all(model, words, rule, threads=1)
         targets = compiled.targets
-        plain = on_arrays(lambda rule=rule, targets=targets: lrp.explain_all(model, words, rule, targets, threads=1))
+        with kernels.on(kernels.NUMPY):
+            plain = lrp.explain_all(model, words, rule, targets, threads=1)
         double = lrp.explain_all(model.astype("float64"), words, rule, targets, threads=1)
         counts = ~(compiled.doubtful() | plain.doubtful() | double.doubtful())
         cells = []

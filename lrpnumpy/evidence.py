@@ -168,7 +168,7 @@ def _measure(model: Model, cases: Sequence[ReplacementPlan]) -> list[Measured]:
             scores = np.concatenate([part[s] for part in alone]).reshape(-1, REPLACEMENTS, model.outputs)
             found[k] = Measured(as_it_is[s], scores, together[:, s])
 
-    run_chunks(model, [case.record for case in cases], work, None, most=MOST)
+    run_chunks(model, [case.record for case in cases], work, None, most=MOST, keeps=("states",))
     return found
 
 

@@ -11,6 +11,7 @@ from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
 from lrpnumpy.fields import by_target, table, taken
+from lrpnumpy.kernels import compile
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
@@ -18,13 +19,14 @@ from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
 from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
-from lrpnumpy.passes import SequenceWindows, Trace, forward
+from lrpnumpy.passes import SequenceWindows, Trace, forward, path_of
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations, gathered
 from lrpnumpy.rules import Propagation, Rule
 from lrpnumpy.schedule import run_chunks
 
+EXACT = {compile.COMPILED: "compiled, float64", compile.NUMPY: compile.NUMPY}  # how sequences are recomputed
 WINDOW_ROWS = 1 << 21  # numbers in an array of the windows that are explained together
 COMPARED = ("lrp-all", "deeplift", "integrated-gradients", "cd", "occlusion-f", "gradient-x-input")
 
@@ -51,12 +53,19 @@ def run(
         phrases = []
         for k, (record, some) in enumerate(zip(encoded, spans, strict=True)):
             phrases.append(asked.phrases(record[model.main], some, f"sequence {k}"))
+    keeps = (request.keep, *request.method.further)
+    size = 0
+    for record in encoded:
+        size += record[model.main].length * model.row_size
+    forced, path = compile.current(), path_of(model, keeps, size)
     look_up, shared = False, None
     if len(encoded) > 1:
         look_up = _look_up(model, encoded, request)
-        shared = None if look_up else _shared_pass(model, encoded, request)
+        if not look_up:
+            with compile.on(path):
+                shared = _shared_pass(model, encoded, request)
     chunks: list[tuple[np.ndarray, Columns]] = []
-    is_doubtful = False
+    is_doubtful, exact_path, recomputed = False, {}, {}  # type: ignore[var-annotated]
 
     def work(positions: np.ndarray, x: dict[str, Packed], whole: Trace | SequenceWindows | None = shared) -> None:
         nonlocal is_doubtful
@@ -72,20 +81,27 @@ def run(
         if np.count_nonzero(sound) < sound.size:  # books with a number that is not finite do not add up, either
             is_doubtful = True
             if columns.sound is not None and model.dtype == np.float32:
-                _recompute(columns, model, x, request, wanted, positions, whole)
+                # The first thread that comes here decides for all.
+                with compile.on(forced):
+                    exact = exact_path.setdefault("path", path_of(model.in_float64, keeps, size))
+                with compile.on(exact):
+                    some = _recompute(columns, model, x, request, wanted, positions, whole)
+                recomputed.update(dict.fromkeys(positions[some].tolist(), EXACT[exact]))
         chunks.append((positions, columns))
 
-    if request.newest is not None:
-        _run_windows(model, encoded, work)
-    elif len(encoded) == 1 and threads == 1:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), compile.on(path):
+        if request.newest is not None:
+            _run_windows(model, encoded, work)
+        elif len(encoded) == 1 and threads == 1:
             work(np.zeros(1, np.int64), packed(model, encoded))
-    else:
-        run_chunks(model, encoded, work, threads, look_up, progress)
-    found = gathered(model, request, encoded, chunks, isinstance(targets, str))
+        else:
+            run_chunks(model, encoded, work, threads, look_up, progress)
+    found = gathered(model, request, encoded, chunks, isinstance(targets, str), path)
     found._explains_predicted = targets is None
     if spans is not None:
         found.single["phrases"] = spans
+    if recomputed:
+        found.single["computed"] = [recomputed.get(k, path) for k in range(len(encoded))]
     if is_doubtful:
         found.warn()
     return found
@@ -103,9 +119,8 @@ def _run_windows(model: Model, encoded: list[EncodedRecord], work: Callable[...,
     size = max(1, WINDOW_ROWS // (model.width * int(lengths.max())))
     for k in range(0, len(order), size):
         positions = order[k : k + size]
-        with np.errstate(all="ignore"):
-            x = packed(model, [encoded[k] for k in positions.tolist()])
-            work(positions, x, SequenceWindows(sequence, first[positions], x[model.main].batch))
+        x = packed(model, [encoded[k] for k in positions.tolist()])
+        work(positions, x, SequenceWindows(sequence, first[positions], x[model.main].batch))
 
 
 def _shared_pass(model: Model, encoded: list[EncodedRecord], request: Request) -> Trace | None:
@@ -129,8 +144,11 @@ def _recompute(
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
     whole: Trace | SequenceWindows | None,
-) -> None:
-    """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone."""
+) -> np.ndarray:
+    """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone.
+
+    Returns which of the sequences of the chunk these are.
+    """
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
     windows = None
@@ -152,6 +170,7 @@ def _recompute(
     else:
         again.books[..., names.index("gap"), :] -= moved
     _replace(columns, again, some)
+    return some
 
 
 def _replace(record: Any, again: Any, some: np.ndarray) -> None:

@@ -281,6 +281,16 @@ class Model(Record):
         return max(node.layer.outputs for node in self.nodes if node.layer.recurrent)
 
     @cached_property
+    def row_size(self) -> int:
+        """Numbers of a step that the widest recurrent layer reads and writes, about."""
+        return self.input_size + self.width
+
+    @cached_property
+    def compiled_for(self) -> set[Any]:
+        """Kinds of passes all of whose kernels are compiled; see `passes.path_of`."""
+        return set()
+
+    @cached_property
     def least(self) -> dict[str, int]:
         """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
         least = dict.fromkeys(self.sizes, 1)

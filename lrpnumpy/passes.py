@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
+from lrpnumpy.kernels import compile, ledger, sums
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.layers.base import Keep, Ran
 from lrpnumpy.model import Model, Node
 from lrpnumpy.packed import Batch, Change, Packed, Split, vectors
@@ -66,6 +68,41 @@ class Trace(NamedTuple):
     def scores(self) -> np.ndarray:
         """The rows of the output."""
         return self.output.rows
+
+
+def path_of(model: Model, keeps: Sequence[Keep], size: int) -> str:
+    """By what a call with passes of these kinds and `size` numbers is computed: by compiled kernels, or by NumPy.
+
+    If it is by kernels, all that the passes need are compiled now. A caller that follows a path already keeps it.
+    """
+    path = compile.current()
+    if path is not None:
+        return path
+    key: tuple[Any, ...] = ()
+    for keep in keeps:
+        if isinstance(keep, Propagation):
+            key += (type(keep), keep.code, *keep.nodes.items())
+        else:
+            key += (keep,)
+    if key not in model.compiled_for:
+        path = compile.path_of(_kernels(model, keeps), model.dtype, size)
+        if path == compile.NUMPY:
+            return path
+        model.compiled_for.add(key)
+    return compile.COMPILED
+
+
+def _kernels(model: Model, keeps: Sequence[Keep]) -> list[Kernel]:
+    """The kernels that passes of these kinds run."""
+    kernels: dict[Kernel, None] = {}
+    for keep in keeps:
+        is_propagation = isinstance(keep, Propagation)
+        for node in model.nodes:
+            how = keep.nodes.get(node.name, keep) if is_propagation else keep  # type: ignore[union-attr]
+            kernels |= dict.fromkeys(node.layer._kernels(how))
+        if is_propagation and keep.times_input:  # type: ignore[union-attr]
+            kernels |= dict.fromkeys([sums.backward, ledger.close])
+    return [*kernels]
 
 
 def forward(

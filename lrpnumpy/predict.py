@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from lrpnumpy.encode import encode, encode_all, packed
+from lrpnumpy.kernels import compile
 from lrpnumpy.layers.recurrent import States
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
-from lrpnumpy.passes import forward
+from lrpnumpy.passes import forward, path_of
 from lrpnumpy.schedule import run_chunks
 
 
@@ -28,8 +29,10 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> np.ndarray | tuple[
     trace: also every activation of every node: a pair of the scores and a tuple of `States` and `Outputs`, in the
         order of the nodes. Steps that are padding are left out.
     """
-    with np.errstate(all="ignore"):
-        passed = forward(model, packed(model, [encode(model, x)]), "values" if trace else None)
+    record = encode(model, x)
+    path = path_of(model, (None,), record[model.main].steps * model.row_size)
+    with np.errstate(all="ignore"), compile.on(path):
+        passed = forward(model, packed(model, [record]), "values" if trace else None)
     scores = passed.scores if model.every else passed.scores[0]
     if not trace:
         return scores

@@ -109,9 +109,9 @@ Chunks = Sequence[tuple[np.ndarray, Columns]]  # results of some sequences, with
 
 
 def gathered(
-    model: Model, request: Request, encoded: list[EncodedRecord], chunks: Chunks, every_class: bool
+    model: Model, request: Request, encoded: list[EncodedRecord], chunks: Chunks, every_class: bool, computed: str
 ) -> Explanations:
-    """The explanations of all sequences, from those of chunks."""
+    """The explanations of all sequences, from those of chunks; `computed` as in `Explanation`."""
     inputs, single, N = {}, {}, len(encoded)  # type: ignore[var-annotated]
     lead = (model.outputs,) * every_class
     if N == 1:
@@ -139,7 +139,7 @@ def gathered(
             column = single.setdefault(name, [None] * N)
             for k, value in zip(positions.tolist(), values, strict=True):
                 column[k] = value
-    return Explanations(model, request, encoded, inputs, scores, targets, books, single)
+    return Explanations(model, request, encoded, inputs, scores, targets, books, single, computed)
 
 
 def _gathered_input(
@@ -171,8 +171,10 @@ class Explanations(Results):
 
     `relevance` holds the steps of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
     `model` is the network, `request` the request, `encoded` the inputs as the network takes them, `inputs` their
-    relevance. `books` are the ledgers, see `ledgers.by_name`, and `single` has values whose shape differs between
-    sequences, by name: spans, cd, hidden, players. `every_class` is whether all classes are explained.
+    relevance. `scores` (N, C) are those of the explained predictions, and `targets` (N,) the classes explained; with
+    target "all" (C, N). `books` are the ledgers, see `ledgers.by_name`, and `single` has values whose shape differs between
+    sequences, by name: spans, cd, hidden, players. `computed` is the path of the call, and `every_class` whether all
+    classes are explained.
     """
 
     def __init__(
@@ -185,11 +187,12 @@ class Explanations(Results):
         targets: np.ndarray,
         books: np.ndarray | None,
         single: dict[str, list[Any]],
+        computed: str,
         places: Sequence[int] | None = None,
     ) -> None:
         self.model, self.request, self.encoded, self.inputs = model, request, encoded, inputs
         self.scores, self.targets, self.books, self.single = scores, targets, books, single
-        self.main = inputs[model.main]  # what the first of the inputs received
+        self.computed, self.main = computed, inputs[model.main]  # what the first of the inputs received
         self.every_class = targets.ndim == 2
         self.places: Sequence[int] = range(len(encoded)) if places is None else places  # among all, of a slice
         self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
@@ -275,6 +278,7 @@ class Explanations(Results):
             self.targets[..., chosen],
             taken(self.books, (..., chosen)),
             {name: [values[k] for k in chosen] for name, values in self.single.items()},
+            self.computed,
             [self.places[k] for k in chosen],
         )
         found._explains_predicted = self._explains_predicted
@@ -303,11 +307,12 @@ class Explanations(Results):
             options=options,
             ledger=self._ledger(k),
             output_unit=model.output_unit,
+            computed=self.computed,
         )
         # No experiment can test an explanation of which `through` or `newest` leaves only a part.
         if getattr(request.method, "through", None) is None and request.newest is None:
             vars(found)["source"] = Origin(model, record, request)
-        for name in ("hidden", "players", "tested"):
+        for name in ("hidden", "players", "tested", "computed"):
             if name in self.single:
                 vars(found)[name] = self.single[name][k]
         if "spans" in self.single:

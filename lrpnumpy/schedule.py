@@ -14,8 +14,11 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, shown
 from lrpnumpy.encode import EncodedRecord, packed
+from lrpnumpy.kernels import compile
+from lrpnumpy.layers.base import Keep
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed, at_once, sorted_pieces
+from lrpnumpy.passes import path_of
 
 ROWS_WORTH_A_THREAD = 4000  # of a network with 64 units: with less work than that, threads do not pay
 Work = Callable[[np.ndarray, dict[str, Packed]], None]
@@ -86,10 +89,12 @@ def run_chunks(
     look_up: bool = False,
     progress: bool | None = None,
     most: int = 1 << 21,
+    keeps: Sequence[Keep] = (None,),
 ) -> None:
     """Call work(positions, batch) for chunks of the sequences, on several threads where it pays.
 
-    Numbers that overflow or are not defined are for the results to tell of: NumPy's own warnings are off.
+    Numbers that overflow or are not defined are for the results to tell of: NumPy's own warnings are off. Passes with
+    these `keeps` are computed by one path, which is the caller's if it has one.
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise LrpError(f"threads must be a positive number, or None for what pays, got {shown(threads)}.")
@@ -99,8 +104,10 @@ def run_chunks(
     if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
 
+    path = path_of(model, keeps, sum(lengths) * model.row_size)
+
     def run(part: np.ndarray) -> None:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), compile.on(path):
             work(part, packed(model, [encoded[k] for k in part.tolist()], look_up))
 
     def one(part: np.ndarray) -> None:

@@ -44,7 +44,8 @@ def pack(results: Explanations, text: Mapping[str, Any]) -> dict[str, np.ndarray
             for name in vars(results.single["cd"][0]):
                 arrays |= ragged(f"ledger/{name}", [getattr(one, name) for one in results.single["cd"]])
     tested = {k: plain(one) for k, one in enumerate(results.single.get("tested", ())) if one is not None}
-    text = {**text, "count": len(results), "words": words, "ledger": ledger, "tested": tested}
+    computed = results.single.get("computed", [results.computed] * len(results))
+    text = {**text, "count": len(results), "words": words, "ledger": ledger, "tested": tested, "computed": computed}
     arrays["text"] = np.frombuffer(json.dumps(text).encode(), np.uint8)
     return arrays
 
@@ -114,6 +115,7 @@ class PartFile:
             target="all" if target < 0 else target,
             ledger=self._ledger(k),
             tested=self._tested(k),
+            computed=self.text["computed"][k],
         )
 
     def _tested(self, k: int) -> Evidence | None:

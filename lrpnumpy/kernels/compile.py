@@ -8,13 +8,16 @@ same, about six times slower: a cell by interpreting its statement, another kern
 thread in the background compiles the kernel (or reads it from disk, `kept.py`), two seconds after the first call: a
 short program needs no compiler. Large calls and that thread would only delay each other: it begins when they pause.
 Once they have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small
-ones go on.
+ones go on. A call that NumPy would take that long for waits from the start.
 
 The two round differently, and LRP, which divides by |z| + eps, enlarges differences of z. So NumPy computes in float64
 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
-(`python -m benchmarks.rounding`). The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call
-waits for its kernel, so that results always have the same bits; with "never" nothing is compiled; with "kept" kernels
-that have been compiled before run, and NumPy computes the rest.
+(`python -m benchmarks.rounding`). One call is computed by one of the two: `path_of` decides at its start, for all
+kernels that it needs, and `on` has every kernel follow, also in the threads of the call.
+
+The environment variable LRPNUMPY_COMPILE changes what is run: with "wait" every call waits for its kernel, so that
+results always have the same bits; with "never" nothing is compiled; with "kept" kernels that have been compiled before
+run, and NumPy computes the rest.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
@@ -49,6 +52,7 @@ MODULES = tuple(
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in the arrays of a small call
 PATIENCE = 8.0  # seconds of processor time that large calls may spend before they wait: about what a compiler takes
+HUGE = 100 * SMALL  # numbers of a call that NumPy would take about as long for
 START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
 PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
@@ -79,7 +83,7 @@ class Kernel:
             first = first[0]
         dtype = first.dtype
         run = self.compiled.get(dtype.char)
-        if run is None:
+        if run is None or _call.path == NUMPY:
             size = sum(one.size for one in arguments if isinstance(one, np.ndarray) and one.ndim < 4)
             if self.by_numpy is None or self.ready(dtype, size):
                 run = self._awaited(dtype)
@@ -92,6 +96,8 @@ class Kernel:
 
         If not, NumPy should compute the same; the background has been told to compile.
         """
+        if _call.path is not None:
+            return _call.path == COMPILED
         if dtype.char in self.compiled:
             return True
         if mode == "never":
@@ -102,7 +108,8 @@ class Kernel:
             if dtype.char not in self._kept:
                 self._kept[dtype.char] = is_kept(self.plain, dtype)
             return self._kept[dtype.char]
-        if size > SMALL and (large_calls.seconds > PATIENCE or is_kept(self.plain, dtype)):
+        is_long = size > HUGE or large_calls.seconds > PATIENCE
+        if size > SMALL and (is_long or is_kept(self.plain, dtype)):
             return True
         if mode != "small":
             _background(self, dtype)
@@ -162,6 +169,44 @@ class Kernel:
     def machine_code(self, dtype: np.dtype) -> Any:
         """What Numba made of the function for a dtype for which it has been compiled."""
         return next(iter(self._alive[dtype.char].overloads.values()))
+
+
+COMPILED, NUMPY = "compiled", "numpy"
+
+
+class _Call(threading.local):
+    """The call that a thread computes."""
+
+    path: str | None = None  # COMPILED or NUMPY; None: every kernel decides for itself
+
+
+_call = _Call()
+
+
+def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
+    """By what a call of `size` numbers is computed that needs these kernels: COMPILED, and then all are, or NUMPY."""
+    answers = [one.ready(dtype, size) for one in kernels]  # the background compiles all that are not
+    if not answers or not all(answers):
+        return NUMPY
+    for one in kernels:
+        if dtype.char not in one.compiled:
+            one._awaited(dtype)
+    return COMPILED
+
+
+@contextmanager
+def on(path: str | None) -> Iterator[None]:
+    """Have all kernels that this thread runs follow a `path`."""
+    before, _call.path = _call.path, path
+    try:
+        yield
+    finally:
+        _call.path = before
+
+
+def current() -> str | None:
+    """The path that this thread follows."""
+    return _call.path
 
 
 @cache

@@ -21,7 +21,7 @@ something faster, or a special definition, overrides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -30,6 +30,7 @@ import numpy as np
 
 from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
@@ -199,6 +200,10 @@ class Layer(Record):
         """How many steps the inputs must have for the output to have `steps`, of a layer that takes and gives steps."""
         return steps
 
+    def _kernels(self, keep: Keep) -> Iterable[Kernel]:
+        """The kernels that passes with this `keep` run, besides those of sums by LRP."""
+        return ()
+
     # What passes.py calls. A layer with one output only needs the functions above.
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
@@ -216,7 +221,10 @@ class Layer(Record):
         """
         R = Rs[""]
         parts = self.backward(ran, R, how, entry)
-        return [None if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
+        messages = []
+        for part in parts:
+            messages.append(part if part is None else np.ascontiguousarray(part, R.dtype))
+        return messages
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float

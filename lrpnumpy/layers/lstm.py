@@ -43,6 +43,7 @@ class LSTM(StackedCell):
     OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
     GATES: ClassVar[str] = "ifgo"
     KERNELS: ClassVar[Any] = kernels
+    _MORE_KERNELS: ClassVar[Any] = {"states": [lstm_occlusion.run], "parts": [lstm_decomposition.decompose]}
 
     def __post_init__(self) -> None:
         self._check({"b": (4, -1), "h0": (-1,), "c0": (-1,)}, ("activation", "recurrent_activation"))

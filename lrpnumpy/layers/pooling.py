@@ -10,6 +10,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import pooling as kernels
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.layers.base import Keep, Ran, Size
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.packed import Packed, Split
@@ -65,6 +66,10 @@ class MaxPool1D(Pool):
     size: int
     stride: int | None = None
     padding: str | tuple[int, int] = "valid"
+
+    def _kernels(self, keep: Keep) -> tuple[Kernel, ...]:
+        """Those of maxima and of their winners."""
+        return kernels.largest, kernels.to_winners
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""

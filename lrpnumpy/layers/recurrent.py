@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, close_to, float_array
-from lrpnumpy.kernels.compile import SMALL, large_calls
+from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_calls, path_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Split, covering, longest_first, vectors
@@ -91,6 +91,17 @@ class Recurrent(Layer):
         """The name of each direction, its cell, and 1, or -1 where it reads mirrored."""
         raise missing(self, "directions")
 
+    def _kernels(self, keep: Keep) -> list[Kernel]:
+        """Those of every cell; none for one that NumPy runs."""
+        found = []
+        for _, cell, _ in self.directions:
+            rule, _ = _kernel_rule(keep, cell.KERNELS is not None)
+            if rule is not None and cell.program is not None:
+                found += cell.program.kernels.wanted(rule)
+                if isinstance(keep, str):
+                    found += cell._MORE_KERNELS.get(keep, ())
+        return found
+
     def merged(self, sides: Sequence[np.ndarray]) -> np.ndarray:
         """The outputs of all directions as one."""
         return sides[0]
@@ -117,7 +128,8 @@ class Recurrent(Layer):
         for _, cell, way in self.directions:
             count = len(cell.statement.inputs)
             order = STRAIGHT if way > 0 else batch.flip
-            reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
+            start = [one.rows for one in xs[count:]] if len(xs) > count else ()
+            reads.append(cell.read(xs[:count], order, keep, "" in wanted, start))
         outputs = []
         for name in wanted:
             outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
@@ -244,6 +256,7 @@ class Cell(Recurrent):
     """
 
     KERNELS: ClassVar[Any] = None  # a module with hand-written kernels of the same step
+    _MORE_KERNELS: ClassVar[Mapping[str, Sequence[Kernel]]] = {}  # others, by the `keep` of the pass that needs them
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
     start: ClassVar[Mapping[str, float]] = {}
@@ -448,9 +461,11 @@ class Cell(Recurrent):
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
         rule, level = _kernel_rule(keep, self.KERNELS is not None)
-        x = xs[0]
+        x, path = xs[0], current()
         size = x.batch.R * (self.inputs + self.units)
-        if rule is None or self.program is None or not self.program.ready(rule, size):
+        if rule is not None and self.program is not None and path is None:
+            path = path_of(self.program.kernels.wanted(rule), self.dtype, size)
+        if rule is None or self.program is None or path == NUMPY:
             with large_calls if size > SMALL else nullcontext():
                 return Read(xs, order, self._interpreted(xs, order, start), start)
         begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
@@ -514,7 +529,7 @@ class Cell(Recurrent):
         R_output: (R, M) incoming messages of the outputs of every step, in reading order.
         R_last: incoming messages of the last output, then of each of the last states.
         """
-        batch = read.batch
+        batch = read.xs[0].batch
         if R_last[0] is not None and self.statement.is_state_output:
             first = R_last[0] if R_last[1] is None else R_last[0] + R_last[1]
             R_last = (None, first, *R_last[2:])

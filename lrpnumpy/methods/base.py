@@ -97,6 +97,7 @@ class Method(ABC):
     kind: Literal["gradient", "occlusion", "lrp", "cd", "reference"]  # its family
     named_by: tuple[str, ...] = ()  # fields that the name decides
     keep: Keep = None  # what the forward pass keeps
+    further: tuple[Keep, ...] = ()  # what forward passes of references and other inputs keep
     hidden: bool = False  # whether the relevance of hidden states is wanted
     takes_windows: bool = True  # whether it explains windows of a sequence, see `passes.SequenceWindows`
 
@@ -294,7 +295,7 @@ def answer(
     model: Model,
     x: dict[str, Packed],
     request: Request,
-    targets: np.ndarray | str | None,
+    targets: Any,
     spans: list[np.ndarray] | None,
     positions: np.ndarray,
     whole: Trace | SequenceWindows | None = None,

@@ -54,6 +54,7 @@ class DeepLIFT(Multiplying):
     description = "difference from a reference, rescale rule, products split evenly; several references: DeepSHAP"
     paper = "Shrikumar et al. 2017"
     keep = DEEPLIFT
+    further = (REFERENCE,)
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`: a forward pass for each reference, a backward pass for each `wanted` target."""

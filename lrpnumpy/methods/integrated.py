@@ -60,6 +60,7 @@ class IntegratedGradients(Multiplying):
     cost = "Θ(T), times nodes"
     conserves = "f_c(x) - f_c(reference), less the gap"
     paper = "Sundararajan et al. 2017"
+    further = (GRADIENT,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

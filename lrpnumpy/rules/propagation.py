@@ -153,9 +153,12 @@ def back_through_sum(
     """
     if how.rule is None:
         s = message(how, R, z, bias, entry)
-        parts = [term.back(s, "plain") for term in terms]
-        if how.times_input:
-            parts = [term.x * part for term, part in zip(terms, parts, strict=True)]
+        parts = []
+        for term in terms:
+            part = term.back(s, "plain")
+            if how.times_input:
+                part = term.x * part
+            parts.append(part)
         return parts
     messages, kept = distribute(how.rule, R, terms if bias is None else [*terms, Bias(bias)])
     for row, amounts in zip((Entry.BIASES, Entry.STABILIZER, Entry.RULE), kept, strict=True):

@@ -131,7 +131,6 @@ class CellProgram:
         self._U_back = _packed(U)
         self.back = Weights(self._U_back, _packed(W), P, kinds)
         self._stored: dict[tuple[str, int, bool], Written] = {}
-        self._compiled: set[str] = set()  # rules whose kernels are compiled
         self._backward: dict[str, tuple[Kernel, Weights]] = {}
         # Arrays that kernels do not look at.
         self.no_numbers, self.no_rows, self.no_steps = (
@@ -146,16 +145,6 @@ class CellProgram:
         if embedding not in self._tables:
             self._tables[embedding] = embedding.E @ self.U.T + self.b.ravel()
         return self._tables[embedding]
-
-    def ready(self, rule: str, size: int) -> bool:
-        """Whether the kernels of a rule are compiled, or worth waiting for; the background compiles them if not."""
-        if rule in self._compiled:
-            return True
-        wanted = self.kernels.wanted(rule)
-        answers = [one.ready(self.dtype, size) for one in wanted]  # all of them are asked for
-        if all(self.dtype.char in one.compiled for one in wanted):
-            self._compiled.add(rule)
-        return all(answers)
 
     def backward(self, rule: str) -> tuple[Kernel, Weights]:
         """The backward kernel of a rule, and its weights: of the sums that receive anything."""
