@@ -179,7 +179,8 @@ def judge(trials: Trials, names: Sequence[tuple[str, ...]], words: Callable[[int
         elif not passes[k]:
             worst = int(np.argmax(refuted[own])), int(np.argmax(missed[own]))
             verdict, text = "fails", _what_fails(experiments, words(k), shares[:, k], *worst)
-        found.append(Evidence(verdict, *shares[:, k].tolist(), text, experiments))
+        refuted_share, missed_share, agreement, interaction = shares[:, k].tolist()
+        found.append(Evidence(verdict, refuted_share, missed_share, agreement, interaction, text, experiments))
     return found
 
 
