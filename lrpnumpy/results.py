@@ -172,9 +172,9 @@ class Explanations(Results):
     `relevance` holds the steps of all sequences one after another, those of sequence k from starts[k] to starts[k+1].
     `model` is the network, `request` the request, `encoded` the inputs as the network takes them, `inputs` their
     relevance. `scores` (N, C) are those of the explained predictions, and `targets` (N,) the classes explained; with
-    target "all" (C, N). `books` are the ledgers, see `ledgers.by_name`, and `single` has values whose shape differs between
-    sequences, by name: spans, cd, hidden, players. `computed` is the path of the call, and `every_class` whether all
-    classes are explained.
+    target "all" (C, N). `books` are the ledgers, see `ledgers.by_name`, and `single` has values whose shape differs
+    between sequences, by name: spans, cd, hidden, players. `computed` is the path of the call, and `every_class`
+    whether all classes are explained.
     """
 
     def __init__(
