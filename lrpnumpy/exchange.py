@@ -72,17 +72,27 @@ def _columns(part: InputPart, at: int) -> tuple[np.ndarray, np.ndarray, list[str
     if part.feature_relevance is None:
         return part.relevance, np.full(T, np.nan), when
     features = part.feature_names
-    data = np.full(part.feature_relevance.shape, np.nan) if part.values is None else part.values
-    names = [*features] if T == 1 else [f"{feature}, {step}" for step in when for feature in features]
-    return part.feature_relevance.ravel(), np.asarray(data).ravel(), names
+    names = [*features]
+    if T > 1:
+        names = [f"{feature}, {step}" for step in when for feature in features]
+    return part.feature_relevance.ravel(), _values(part).ravel(), names
+
+
+def _values(part: InputPart) -> np.ndarray:
+    """The values of an input with relevance per feature; not a number where they are not known."""
+    if part.values is None:
+        return np.full(part.feature_relevance.shape, np.nan)  # type: ignore[union-attr]
+    return np.asarray(part.values)
 
 
 def _when(lag: int, unit: str) -> str:
     """A step by its distance to that of the prediction: "3 days before"."""
     if lag == 0:
         return "now"
-    unit += "" if abs(lag) == 1 else "s"
-    return f"{abs(lag)} {unit} {'before' if lag > 0 else 'after'}"
+    if abs(lag) > 1:
+        unit += "s"
+    side = "before" if lag > 0 else "after"
+    return f"{abs(lag)} {unit} {side}"
 
 
 def _by_step(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -90,8 +100,7 @@ def _by_step(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:
     part = e.first
     if len(e.inputs) > 1 or part.feature_relevance is None:
         raise LrpError("to_shap: flat=False needs one input with relevance per feature; explain with unit='feature'.")
-    data = np.full(part.feature_relevance.shape, np.nan) if part.values is None else part.values
-    return part.feature_relevance, data, [*map(encodable, part.feature_names)]
+    return part.feature_relevance, _values(part), [*map(encodable, part.feature_names)]
 
 
 # ---- captum ----
@@ -109,8 +118,11 @@ class Attribution:
             raise LrpError(
                 f"Attribution: {', '.join(hints)} must be left out for a Model; they are hints for a module."
             )
-        self.model = model if isinstance(model, Model) else from_torch(model, **hints)
-        self.method = find(self.model.method if method is None else method)
+        if not isinstance(model, Model):
+            model = from_torch(model, **hints)
+        if method is None:
+            method = model.method
+        self.model, self.method = model, find(method)
 
     def __repr__(self) -> str:
         return f"Attribution({self.model!r}, {self.method.name!r})"
@@ -134,7 +146,7 @@ class Attribution:
         return_convergence_delta: also return (N,) how far the attributions miss f(x) - f(baseline).
         options: those of the method, and `step` and `versus` of `explain`.
         """
-        given = inputs if isinstance(inputs, tuple) else (inputs,)
+        given = _as_tuple(inputs)
         ports = self.model.inputs
         if len(given) != len(ports):
             raise LrpError(f"inputs must be {len(ports)} tensors, {', '.join(ports)}, got {len(given)}.")
@@ -166,9 +178,10 @@ class Attribution:
         records: list[Any] = [{name: one[k] for name, one in arrays.items()} for k in range(N)]
         if len(arrays) == 1:
             records = [*arrays[self.model.main]]
-        if len(baselines) <= 1:
-            reference = {} if not baselines else {"reference": baselines[0]}
-            return [*explain_all(self.model, records, self.method, target, **reference, **options)]
+        if not baselines:
+            return [*explain_all(self.model, records, self.method, target, **options)]
+        if len(baselines) == 1:
+            return [*explain_all(self.model, records, self.method, target, reference=baselines[0], **options)]
         targets = target if isinstance(target, list) else [target] * N
         if len(targets) != N:
             raise LrpError(f"target must be one class for each of the {N} records, got {len(targets)}.")
@@ -181,7 +194,7 @@ class Attribution:
         """The references of a batch: none, one for all, or one for each record."""
         if value is None:
             return []
-        given = value if isinstance(value, tuple) else (value,)
+        given = _as_tuple(value)
         if len(given) != len(arrays):
             raise LrpError(f"baselines must be {len(arrays)}, as many as the inputs, got {len(given)}.")
         each: dict[str, list[Any]] = {}
@@ -203,6 +216,12 @@ class Attribution:
         if len(arrays) == 1:
             return repeated[self.model.main]
         return [{name: own[k] for name, own in repeated.items()} for k in range(count)]
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (value,)
 
 
 def _batch(value: Any) -> np.ndarray:
@@ -230,4 +249,6 @@ def _tensor(x: Any, array: np.ndarray) -> Any:
     if not hasattr(x, "detach"):
         return array
     tensor = library("torch", "Attribution").as_tensor(array, device=x.device)
-    return tensor.to(x.dtype) if x.dtype.is_floating_point else tensor
+    if x.dtype.is_floating_point:
+        tensor = tensor.to(x.dtype)
+    return tensor

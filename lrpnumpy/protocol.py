@@ -12,6 +12,7 @@ import numpy as np
 
 from lrpnumpy import checks
 from lrpnumpy.checks import LrpError, encodable, library, one_of
+from lrpnumpy.fields import taken
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
@@ -31,6 +32,16 @@ class InputRows(NamedTuple):
     relevance: np.ndarray  # (R,), or (C, R) with target "all"
     feature_relevance: np.ndarray | None  # (R, D), likewise
     features: tuple[str, ...] | None  # D names
+
+
+def words_of(tokens: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """The words of several inputs, one behind the other; None where one has none."""
+    words: list[str] = []
+    for some in tokens:
+        if some is None:
+            return None
+        words += some
+    return words
 
 
 class Results(Sequence[Explanation]):
@@ -83,8 +94,7 @@ class Results(Sequence[Explanation]):
         every = [*self]
         if not every:
             raise LrpError("results must have at least one explanation, got none.")
-        first = every[0]
-        name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
+        name = self._input(input)
         parts = [e.inputs[name] for e in every]
         features = None
         if all(part.feature_relevance is not None for part in parts):  # not every method of a comparison has it
@@ -93,8 +103,15 @@ class Results(Sequence[Explanation]):
             np.array([part.relevance.shape[-1] for part in parts]),
             np.concatenate([part.relevance for part in parts], axis=-1),
             features,
-            first.inputs[name].features,
+            parts[0].features,
         )
+
+    def _input(self, name: str | None) -> str:
+        """The name of an input, by default that of the first."""
+        names = tuple(self[0].inputs)
+        if name is None:
+            return names[0]
+        return one_of(name, "input", names)
 
     @property
     def relevance(self) -> np.ndarray:
@@ -120,7 +137,7 @@ class Results(Sequence[Explanation]):
     @property
     def dates(self) -> list[Any]:
         """Label of the last step of each result, or None."""
-        return [e.labels[-1] if e.labels is not None else None for e in self]
+        return [taken(e.labels, -1) for e in self]
 
     def evidence(self) -> EvidenceList:
         """What experiments say about each of them, computed as one batch and kept; see `Explanation.evidence`."""
@@ -170,11 +187,12 @@ class Results(Sequence[Explanation]):
         self._not_empty("to_xarray")
         xarray = library("xarray", "to_xarray")
         values, first, dates = self.stacked(), self[0], self.dates
-        dimensions = ["record", "step"] if first.feature_relevance is None else ["record", "step", "feature"]
+        dimensions = ["record", "step"]
         coordinates: dict[str, Any] = {"output": [*map(encodable, class_names(first))]}
         if first.target == "all":
             dimensions.insert(0, "output")
         if first.feature_relevance is not None:
+            dimensions.append("feature")
             coordinates["feature"] = [*map(encodable, first.first.feature_names)]
         if all(isinstance(date, np.datetime64) for date in dates):
             coordinates["record"] = np.array(dates)
@@ -187,8 +205,7 @@ class Results(Sequence[Explanation]):
 
     def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all results, one behind the other; None where it has none."""
-        found = [e.inputs[input].tokens for e in self]
-        return None if any(one is None for one in found) else [word for words in found for word in words or ()]
+        return words_of([e.inputs[input].tokens for e in self])
 
     @door
     def summary(self, by: Any = None, input: str | None = None, target: Any = None) -> Summary:
@@ -201,8 +218,7 @@ class Results(Sequence[Explanation]):
             classes, or each class as a group; "predicted" mixes the predicted classes.
         """
         self._not_empty("a summary")
-        first = self[0]
-        name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
+        first, name = self[0], self._input(input)
         by_class = isinstance(by, str) and by == "class"
         own_class = by_class and first.target != "all"
         every = [Panel(MIXED, self, None, range(len(self)))] if own_class else panels(self, target, "a summary")

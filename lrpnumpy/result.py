@@ -232,10 +232,12 @@ class Explanation:
     @property
     def score(self) -> Any:
         """The explained score: f_target, or f_target - f_versus; of every class with target "all"."""
-        score = self.scores if self.target == "all" else self.scores[self.target]
-        if self.versus is None:
-            return score
-        return score - self.scores[self.versus]
+        score = self.scores
+        if self.target != "all":
+            score = score[self.target]
+        if self.versus is not None:
+            score = score - self.scores[self.versus]
+        return score
 
     @cached_property
     def probabilities(self) -> np.ndarray | None:
@@ -273,12 +275,16 @@ class Explanation:
         return self._marked(Mark.PADDING)
 
     def _marked(self, mark: Mark) -> tuple[int, ...]:
-        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
+        if self.marks is None:
+            return ()
+        return tuple(np.flatnonzero(self.marks == mark).tolist())
 
     @property
     def reference_score(self) -> Any:
         """f_c of the reference, of a method that has one; of several the mean."""
-        return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
+        if not isinstance(self.ledger, ReferenceLedger):
+            return None
+        return self.ledger.reference
 
     @door
     def of_input(self, name: str) -> Explanation:
@@ -500,8 +506,10 @@ class Explanation:
         found: dict[str, Any] = {"format": readback.FORMAT, "dtype": str(self.relevance.dtype), **fields.plain(self)}
         if self.ledger is not None:
             found["ledger"]["kind"] = type(self.ledger).__name__
-        found["probabilities"] = None if self.probabilities is None else self.probabilities.tolist()
-        found["prediction"] = None if self.target == "all" else self.prediction
+        found["probabilities"] = fields.plain(self.probabilities)
+        found["prediction"] = None
+        if self.target != "all":
+            found["prediction"] = self.prediction
         return found
 
     @door
@@ -615,19 +623,26 @@ def _check_fields(record: Any, what: str, known: dict[str, int]) -> None:
 
 def _wanted(value: Any, kind: str, axes: int) -> str:
     """What a field of this kind must be, where a value is something else."""
+    is_numbers = isinstance(value, (np.ndarray, np.number, float, int)) and np.asarray(value).dtype.kind in "fiu"
     if kind == "index":
-        return "" if checks.is_number(value, int) and value >= 0 else "a whole number from 0 on"
-    if kind == "text" and not axes:
-        return "" if isinstance(value, str) else "a string"
-    if kind == "text":
-        is_names = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
-        return "" if is_names else "a tuple of names"
-    if kind == "label":
-        return "" if isinstance(value, np.ndarray) and value.dtype.kind in "MU" else "an array of dates or strings"
-    is_right = isinstance(value, (np.ndarray, np.number, float, int)) and np.asarray(value).dtype.kind in "fiu"
-    if kind == "mark":
-        return "" if is_right and np.isin(value, [*Mark]).all() else "an array of marks from 0 to 2"
-    return "" if is_right else "an array of numbers" if axes else "a number"
+        wanted, is_right = "a whole number from 0 on", checks.is_number(value, int) and value >= 0
+    elif kind == "text" and not axes:
+        wanted, is_right = "a string", isinstance(value, str)
+    elif kind == "text":
+        wanted = "a tuple of names"
+        is_right = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
+    elif kind == "label":
+        wanted = "an array of dates or strings"
+        is_right = isinstance(value, np.ndarray) and value.dtype.kind in "MU"
+    elif kind == "mark":
+        wanted, is_right = "an array of marks from 0 to 2", is_numbers and bool(np.isin(value, [*Mark]).all())
+    elif axes:
+        wanted, is_right = "an array of numbers", is_numbers
+    else:
+        wanted, is_right = "a number", is_numbers
+    if is_right:
+        return ""
+    return wanted
 
 
 def dumped(value: Any, options: dict[str, Any]) -> str:

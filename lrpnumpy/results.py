@@ -20,7 +20,7 @@ from lrpnumpy.methods.base import Columns, HiddenRows, Request
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
-from lrpnumpy.protocol import InputRows, Results
+from lrpnumpy.protocol import InputRows, Results, words_of
 from lrpnumpy.result import Explanation, Hidden, InputPart, Origin, Span
 from lrpnumpy.verdict import EvidenceList
 
@@ -221,8 +221,12 @@ class Explanations(Results):
 
     def received(self, input: str | None = None) -> InputRows:
         """What the `input` of that name, by default the first, received in all results, one behind the other."""
-        found = self.inputs[one_of(self.model.main if input is None else input, "input", tuple(self.inputs))]
-        features = found.names or (found.encoded[0].features if found.encoded else None)
+        found = self.main
+        if input is not None:
+            found = self.inputs[one_of(input, "input", tuple(self.inputs))]
+        features = found.names
+        if features is None and found.encoded:
+            features = found.encoded[0].features
         return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
 
     def _explained_for(self, target: int | str) -> Explanations:
@@ -233,13 +237,14 @@ class Explanations(Results):
 
     def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all results, one behind the other; None where it has none."""
-        found = [one.tokens for one in self.inputs[input].encoded]
-        return None if any(one is None for one in found) else [word for words in found for word in words or ()]
+        return words_of([one.tokens for one in self.inputs[input].encoded])
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
         """The entries of all ledgers by name, (N,) or (C, N), of methods that keep one; biases (layers, N)."""
-        return {} if self.books is None else by_name(self.request.method.kind, self.books)
+        if self.books is None:
+            return {}
+        return by_name(self.request.method.kind, self.books)
 
     @cached_property
     def explained_steps(self) -> np.ndarray:
@@ -253,7 +258,7 @@ class Explanations(Results):
     @property
     def dates(self) -> list[Any]:
         """Label of the last step of each sequence, or None."""
-        return [None if one.labels is None else one.labels[-1] for one in self.main.encoded]
+        return [taken(one.labels, -1) for one in self.main.encoded]
 
     @cached_property
     def probabilities(self) -> np.ndarray | None:
@@ -404,7 +409,9 @@ class Explanations(Results):
 
     def _settings(self) -> str:
         eps = getattr(self.request.method, "eps", None)
-        return "the input or the weights are too large" if eps is None else f"eps={eps:g}"
+        if eps is None:
+            return "the input or the weights are too large"
+        return f"eps={eps:g}"
 
     @staticmethod
     def _count(which: np.ndarray) -> str:
