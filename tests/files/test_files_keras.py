@@ -788,8 +788,11 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
         ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
         ([lstm(), layer("Reshape", target_shape=[3, 3])], "keep all numbers"),
-        ([lstm(return_sequences=True), layer("Max", axis=-1)], "over the steps, or the features"),
-        ([lstm(return_sequences=True), layer("Sum", axis=-1)], "whose number the file must say"),
+        (
+            [lstm(return_sequences=True), layer("Max", axis=-1)],
+            "or as a sum or a mean over one axis of features",
+        ),
+        ([lstm(return_sequences=True), layer("Sum", axis=-1)], "for which the file must say how many there are"),
         ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "for vectors only"),
         ([lstm(), layer("Squeeze", axis=1)], "for one step, or one feature"),
         ([lstm(), layer("Dot", axes=1)], "must have two inputs"),
@@ -913,7 +916,7 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
 ]  # fmt: skip
 
 
@@ -927,8 +930,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
 @pytest.mark.parametrize(
     "index, reason",
     [
-        (s_[..., ::-1], "forwards over the features"),
-        (s_[:, 5:1:-1], "forwards over the steps, or backwards over all"),
+        (s_[:, 5:1:-1], "takes steps in reverse order, which is supported for all of them only"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),

@@ -7,7 +7,7 @@ layer computes. A class that is not known is not refused at once: `parse` finds 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
 from lrpnumpy.files.safe import Fields, Source
@@ -61,6 +61,10 @@ class KerasCall:
         """The setting of the call, or else of the layer."""
         return self.options.get(key, self.layer.settings.value.get(key, default))
 
+    def without(self, *keys: str) -> KerasCall:
+        """The same call without some of its options."""
+        return replace(self, options={key: value for key, value in self.options.items() if key not in keys})
+
 
 @dataclass(frozen=True, eq=False)
 class KerasGraph:
@@ -93,6 +97,16 @@ class KerasGraph:
             stack.append((key, True))
             stack += [(ref[:2], False) for ref in reversed(call.needs) if ref[:2] not in done]
         return list(done.items())
+
+
+def cells_of(settings: Fields) -> list[tuple[str, Fields]]:
+    """The class and the settings of each cell of an RNN, one on top of the other."""
+    outer = settings.object("cell")
+    cells = [outer]
+    if outer.string("class_name") == "StackedRNNCells":
+        items = outer.object("config").items("cells")
+        cells = [Fields(settings.source, settings.where, item) for item in items]
+    return [(cell.string("class_name"), cell.object("config")) for cell in cells]
 
 
 Known = Callable[[str, str], bool]  # whether a layer is understood, by its class and its name

@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild, channels_last, number, one_of
+from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild, channels_last, number, one_of, windows_of
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.layers.windows import WindowSteps
@@ -42,22 +42,19 @@ def _places(b: KerasBuild, places: int, windows: WindowSteps) -> np.ndarray:
 def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D: at each step a matrix that is the same at each place."""
     places, n = x.index.shape
-    s = layer.settings
-    width, stride, dilation = (
-        number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
-    )
+    s, windows = layer.settings, windows_of(layer)
     if s.integer("groups", 1) != 1:
         b.refuse("has groups, which is not supported inside TimeDistributed")
-    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    filters, biased = s.integer("filters"), s.boolean("use_bias", True)
-    K, *rest = b.own_arrays(layer, [(width, n, filters), *([(filters,)] if biased else [])])
-    where = _places(b, places, WindowSteps(width, stride, dilation, padding))
+    filters = s.integer("filters")
+    K, bias = b.with_bias(layer, s, [(windows.width, n, filters)], (filters,))
+    where = _places(b, places, windows)
     b.room(len(where) * filters, places * n)
     V = np.zeros((len(where), filters, places, n), K.dtype)
     for k, row in enumerate(where):
         for w in np.flatnonzero((row >= 0) & (row < places)):
             V[k, :, row[w]] = K[w].T
-    bias = np.tile(rest[0], len(where)) if biased else None
+    if bias is not None:
+        bias = np.tile(bias, len(where))
     out = b.dense(_flat(x), 2, V.reshape(len(where) * filters, -1), bias)
     return apply(b, layer, _shaped(out, len(where), filters), function(b, layer, s))
 
@@ -89,7 +86,7 @@ def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     return _flat(x)
 
 
-INSIDE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
+TABLE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
     **dict.fromkeys(AT_PLACES, pool),
     "Conv1D": conv,
     "Flatten": flatten,
@@ -100,4 +97,4 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """A layer inside each step."""
     channels_last(layer)
     b.room(x.width)
-    return INSIDE[layer.kind](b, layer, b.value(layer, x))
+    return TABLE[layer.kind](b, layer, b.value(layer, x))
