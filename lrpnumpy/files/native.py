@@ -9,11 +9,8 @@ import hashlib
 import io
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -323,74 +320,28 @@ def _check_model(model: Any, what: str) -> None:
         raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
 
 
-def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
-    """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
-    target = Path(os.path.realpath(path))  # a link to a file stays a link
-    if os.path.lexists(target) and not os.path.isfile(target):  # a device would be gone for everybody
-        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder, a device or a pipe.")
-    if not overwrite and os.path.lexists(target):
-        raise _exists(target, what)
-    return target
-
-
-def _exists(target: Path, what: str = "save") -> LrpError:
-    return LrpError(
-        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
-        "overwrite=True (--overwrite on the command line) to replace it."
-    )
-
-
 def _write(
     path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str], overwrite: bool
 ) -> None:
-    """Write to a temporary file beside `path`, see it safely on disk, then give it its name."""
+    """Write all of a file, or nothing."""
     import h5py
 
-    target = check_free(path, overwrite)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
+    target = disk.check_free(path, overwrite)
+    # v110: small groups take little room, and a checksum guards all that is not data
+    # in memory: where the disk is full, the HDF5 library does not always say so
+    content = io.BytesIO()
+    with h5py.File(content, "w", libver=("v110", "v110")) as file:
+        file.attrs["format"] = np.bytes_(FORMAT)
+        file.attrs["version"] = VERSION
+        for key, text in attributes.items():
+            file.attrs[key] = _utf8(text, key)
+        for group, model in models.items():
+            _write_model(file.require_group(group or "/"), model)
     try:
-        # v110: small groups take little room, and a checksum guards all that is not data
-        # in memory: where the disk is full, the HDF5 library does not always say so
-        content = io.BytesIO()
-        with h5py.File(content, "w", libver=("v110", "v110")) as file:
-            file.attrs["format"] = np.bytes_(FORMAT)
-            file.attrs["version"] = VERSION
-            for key, text in attributes.items():
-                file.attrs[key] = _utf8(text, key)
-            for group, model in models.items():
-                _write_model(file.require_group(group or "/"), model)
-        with part.open("xb") as written:
+        with disk.written(target, overwrite) as written:
             written.write(content.getbuffer())
-            disk.flush(written)
-        if overwrite and target.exists():
-            part.chmod(target.stat().st_mode & 0o777)
-        _name(part, target, overwrite)
-    except OSError as error:
-        raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        with suppress(OSError):  # such as a name that is too long
-            part.unlink(missing_ok=True)
-
-
-def _name(part: Path, target: Path, overwrite: bool) -> None:
-    """Give a finished file its name; without `overwrite`, only if nothing has got that name in the meantime."""
-    if overwrite:
-        part.replace(target)
-        return
-    try:
-        try:
-            os.link(part, target)  # a second name: where a file has it already this fails, a rename would not
-        except FileExistsError:
-            raise
-        except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            try:
-                part.replace(target)
-            except OSError:
-                target.unlink()
-                raise
-    except FileExistsError:
-        raise _exists(target) from None
+    except LrpError as error:
+        raise WeightFileError(str(error)) from error
 
 
 def _write_model(group: Any, model: Model) -> None:

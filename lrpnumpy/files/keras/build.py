@@ -21,7 +21,6 @@ from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding, Layer, Size, Transpose
-from lrpnumpy.layers.windows import WindowSteps
 
 # The arrays of a layer, name to path, in Keras' order: kernel, recurrent kernel, bias, forwards before backwards.
 Paths = Callable[[KerasLayer], dict[str, str]]
@@ -360,29 +359,6 @@ def as_length(value: Any) -> int | None:
     return value if type(value) is int and 0 < value < 2**31 else None
 
 
-def number(layer: KerasLayer, key: str, default: int | None = None, least: int = 1) -> int:
-    """A setting that is a whole number, alone or in a list of one."""
-    value = without_list(layer.settings.value.get(key))
-    value = default if value is None else value
-    if type(value) is not int or not least <= value < 2**31:
-        layer.refuse(f"{key} must be a whole number from {least}, it is {value!r:.80}")
-    return value
-
-
-def one_of(layer: KerasLayer, s: Fields, key: str, known: Sequence[str], default: str | None = None) -> str:
-    """A setting that is one of some names."""
-    value = s.value.get(key, default)
-    if value not in known:
-        shown = value if isinstance(value, str) else "a custom function" if value else "not said"
-        layer.refuse(f"{key} must be one of {', '.join(known)}, it is {shown}")
-    return str(value)
-
-
-def without_list(value: Any) -> Any:
-    """A setting that Keras may put into a list of one."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
 def modern(b: KerasBuild, s: Fields) -> Fields:
     """Settings of a recurrent or Dense layer of Keras 1 under their later names."""
     renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
@@ -390,23 +366,3 @@ def modern(b: KerasBuild, s: Fields) -> Fields:
         return s
     b.version = b.version or "1"
     return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
-
-
-def windows_of(layer: KerasLayer) -> WindowSteps:
-    """The windows of a convolution."""
-    settings = (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
-    padding = one_of(layer, layer.settings, "padding", ("valid", "same", "causal"), "valid")
-    return WindowSteps(*(number(layer, key, default) for key, default in settings), padding)
-
-
-def last_axis(layer: KerasLayer, x: NetworkValue, given: Any = None) -> None:
-    """Raise unless the setting `axis` means the features."""
-    axis = without_list(layer.settings.value.get("axis", -1) if given is None else given)
-    if type(axis) is not int or axis not in (-1, 2 if x.has_steps else 1):
-        layer.refuse(f"must have the axis of the features, -1, it has {axis!r:.80}")
-
-
-def channels_last(layer: KerasLayer) -> None:
-    """Raise if features come before steps."""
-    if layer.settings.value.get("data_format") not in (None, "channels_last"):
-        layer.refuse("must have data_format='channels_last'")

@@ -11,7 +11,7 @@ import numpy as np
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import function_of_cell
-from lrpnumpy.files.keras.build import KerasBuild, modern, one_of
+from lrpnumpy.files.keras.build import KerasBuild, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer, cells_of
 from lrpnumpy.files.safe import Fields
 
@@ -148,7 +148,7 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     returns, sequences = sides[0].boolean("return_state", False), sides[0].boolean("return_sequences", False)
     merge = layer.settings.value.get("merge_mode", "concat")
     if merge is not None:
-        merge = one_of(layer, layer.settings, "merge_mode", tuple(_JOINS), "concat")
+        merge = layer.one_of("merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
         out = b.vectors(lrp.Bidirectional(forward, backward, _MERGES[merge]), x)
         return [out if sequences else _last(out)]

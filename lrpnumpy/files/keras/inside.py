@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild, channels_last, number, one_of, windows_of
+from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.layers.windows import WindowSteps
@@ -42,7 +42,7 @@ def _places(b: KerasBuild, places: int, windows: WindowSteps) -> np.ndarray:
 def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D: at each step a matrix that is the same at each place."""
     places, n = x.index.shape
-    s, windows = layer.settings, windows_of(layer)
+    s, windows = layer.settings, layer.windows()
     if s.integer("groups", 1) != 1:
         b.refuse("has groups, which is not supported inside TimeDistributed")
     filters = s.integer("filters")
@@ -63,9 +63,9 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D, or with Global all places together."""
     places, n = x.index.shape
     whole = layer.kind.startswith("Global")
-    size = places if whole else number(layer, "pool_size", 2)
-    stride = places if whole else number(layer, "strides", size)
-    padding = one_of(layer, layer.settings, "padding", ("valid", "same"), "valid")
+    size = places if whole else layer.number("pool_size", 2)
+    stride = places if whole else layer.number("strides", size)
+    padding = layer.one_of("padding", ("valid", "same"), "valid")
     where = _places(b, places, WindowSteps(size, stride, 1, padding))
     inside = np.clip(where, 0, places - 1)  # an entry that is padding counts for the one at the edge, in a maximum
     if "Max" in layer.kind:
@@ -95,6 +95,6 @@ TABLE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]]
 
 def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """A layer inside each step."""
-    channels_last(layer)
+    layer.channels_last()
     b.room(x.width)
     return TABLE[layer.kind](b, layer, b.value(layer, x))

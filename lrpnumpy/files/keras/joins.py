@@ -11,8 +11,8 @@ from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import is_same
 from lrpnumpy.files.build.constants import LAST
 from lrpnumpy.files.build.network import NetworkValue
-from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning, last_axis, one_of, without_list
-from lrpnumpy.files.keras.config import KerasCall, KerasLayer
+from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer, without_list
 from lrpnumpy.layers.base import ABSENT
 
 # ------------------------------------------------------------------------------------------------------------ joins
@@ -23,7 +23,7 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
     layer, kind = call.layer, call.layer.kind
     xs = [b.value(layer, x) for x in xs]
     if kind == "Concatenate":
-        last_axis(layer, xs[0], call.setting("axis", -1))
+        layer.last_axis(len(xs[0].axes), call.setting("axis", -1))
     elif (value := _constant(call)) is not None and len(xs) == 1 and kind in ("Add", "Multiply"):
         return b.emit(kind[:3], xs[0], np.array(value))
     else:
@@ -49,9 +49,9 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
 def merge(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """The one layer that joined values in Keras 1."""
     layer = call.layer
-    mode = one_of(layer, layer.settings, "mode", tuple(_MODES), "sum")
+    mode = layer.one_of("mode", tuple(_MODES), "sum")
     if mode == "concat":
-        last_axis(layer, xs[0], layer.settings.value.get("concat_axis", -1))
+        layer.last_axis(len(xs[0].axes), layer.settings.value.get("concat_axis", -1))
     return join(b, replace(call, layer=replace(layer, kind=_MODES[mode])), xs)
 
 
@@ -181,7 +181,7 @@ def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     """Attention: scores are products of queries and keys, or with score_mode="concat" sums of tanh."""
     layer, s = call.layer, call.layer.settings
     xs, causal = _given(b, call, xs)
-    mode = one_of(layer, s, "score_mode", ("dot", "concat"), "dot")
+    mode = layer.one_of("score_mode", ("dot", "concat"), "dot")
     scaled = s.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":

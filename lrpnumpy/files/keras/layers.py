@@ -21,18 +21,7 @@ from lrpnumpy.files.keras import inputs as keras_inputs
 from lrpnumpy.files.keras import inside
 from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import (
-    MASK_OPERATIONS,
-    STEPS,
-    KerasBuild,
-    Meaning,
-    channels_last,
-    last_axis,
-    modern,
-    number,
-    one_of,
-    windows_of,
-)  # fmt: skip
+from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields, Shape, nearby
 
@@ -103,7 +92,7 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     if s.has("nb_filter"):
         s = Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})
         layer = replace(layer, settings=s)
-    windows, n, groups = windows_of(layer), s.integer("filters"), s.integer("groups", 1)
+    windows, n, groups = layer.windows(), s.integer("filters"), s.integer("groups", 1)
     if groups < 1 or x.width % groups:
         b.refuse(f"groups must divide the {x.width} features, it is {groups}")
     shape: Shape = (windows.width, x.width // groups, n)
@@ -117,7 +106,7 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
-    s, windows, times = layer.settings, windows_of(layer), number(layer, "depth_multiplier", 1)
+    s, windows, times = layer.settings, layer.windows(), layer.number("depth_multiplier", 1)
     out = x.width * times
     shapes: list[Shape] = [(windows.width, x.width, times)]
     if layer.kind == "DepthwiseConv1D":
@@ -231,9 +220,9 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
 def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D."""
     s = layer.settings
-    size = number(layer, s.first("pool_length", "pool_size"), 2)
-    stride = number(layer, s.first("stride", "strides"), size)
-    padding = one_of(layer, s, s.first("border_mode", "padding"), ("valid", "same"), "valid")
+    size = layer.number(s.first("pool_length", "pool_size"), 2)
+    stride = layer.number(s.first("stride", "strides"), size)
+    padding = layer.one_of(s.first("border_mode", "padding"), ("valid", "same"), "valid")
     kind = lrp.MaxPool1D if layer.kind.startswith("Max") else lrp.AvgPool1D
     node = kind(size, stride, padding)
     return b.vectors(node, x, steps=b.after(x, node.windows))
@@ -242,7 +231,7 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """The mean or the maximum over all steps."""
     x = b.with_steps(layer, x)
-    channels_last(layer)
+    layer.channels_last()
     if "Max" in layer.kind:
         out = b.vectors(lrp.Max(), b.sees_padding(layer, x))
     else:
@@ -267,7 +256,7 @@ def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """RepeatVector."""
-    n = number(layer, "n")
+    n = layer.number("n")
     return b.vectors(lrp.Repeat(n), x, steps=n)
 
 
@@ -328,7 +317,7 @@ def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
-    size, width = number(layer, layer.settings.first("length", "size"), 2), x.width
+    size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
     if size == 1:
         return x
     if size > 64:
@@ -342,14 +331,14 @@ def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
 
 def _series(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """The input of a layer of a series, which computes with padding, too."""
-    channels_last(layer)
+    layer.channels_last()
     return b.sees_padding(layer, b.with_steps(layer, x))
 
 
 def _features(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """The input of a layer over the features."""
     x = b.value(layer, x)
-    last_axis(layer, x)
+    layer.last_axis(len(x.axes))
     return x
 
 
