@@ -1018,7 +1018,7 @@ def test_log_softmax_is_taken_off_at_the_end_and_refused_inside(tmp_path):
     for after in (SCALED, layer("ReLU"), layer("Sum", axis=-1)):
         with pytest.raises(lrp.WeightFileError, match="only at the end of a network"):
             files.load(numbers_path(tmp_path, log, after)[0])
-    assert "log_softmax of an input" in refused(tmp_path, NUMBERS, log, lstm())
+    assert "log_softmax, which is supported only at the end" in refused(tmp_path, NUMBERS, log, lstm())
     assert "activation is log_softmax" in refused(tmp_path, NUMBERS, lstm(activation="log_softmax"))
 
 
