@@ -110,13 +110,13 @@ def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
         b.note("stateful is left out: every sequence starts from a zero state, as after reset_states()")
     if layer.kind != "RNN":
         return [(layer.kind, modern(b, s))]
-    cells = [(kind.removesuffix("Cell"), settings) for kind, settings in cells_of(s)]
-    if unknown := [f"{kind}Cell" for kind, _ in cells if kind not in ("LSTM", "GRU", "SimpleRNN")]:
+    cells = cells_of(s)
+    if unknown := [kind for kind, _ in cells if kind.removesuffix("Cell") not in KINDS]:
         b.refuse(
             f"is supported around LSTMCell, GRUCell and SimpleRNNCell only, it holds {unknown[0][:80]!r}; to say what "
             f"the layer does, write custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
         )
-    return cells
+    return [(kind.removesuffix("Cell"), settings) for kind, settings in cells]
 
 
 def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> lrp.Cell:

@@ -62,9 +62,9 @@ class KerasLayer:
 
     def windows(self) -> WindowSteps:
         """The windows of a convolution."""
-        settings = (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
         padding = self.one_of("padding", ("valid", "same", "causal"), "valid")
-        return WindowSteps(*(self.number(key, default) for key, default in settings), padding)
+        width, stride = self.number("kernel_size"), self.number("strides", 1)
+        return WindowSteps(width, stride, self.number("dilation_rate", 1), padding)
 
 
 def without_list(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -86,9 +86,10 @@ def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width:
 
 def _product(b: KerasBuild, first: NetworkValue, second: NetworkValue) -> NetworkValue:
     """Elementwise; a side that comes from a sigmoid or a softmax is a gate, unless both do."""
-    gates = [_is_gate(b, x) for x in (first, second)]
-    gate = {(True, False): "first", (False, True): "second"}.get(tuple(gates))
-    return b.vectors(lrp.Multiply(gate), first, second)  # type: ignore[arg-type]
+    gate: Literal["first", "second"] | None = None
+    if _is_gate(b, first) != _is_gate(b, second):
+        gate = "first" if _is_gate(b, first) else "second"
+    return b.vectors(lrp.Multiply(gate), first, second)
 
 
 _MOVES = (lrp.Repeat, lrp.Flatten, lrp.Reshape, lrp.Slice, lrp.Reverse, lrp.Transpose, lrp.Pad, lrp.LastRow)
@@ -106,12 +107,10 @@ def _is_gate(b: KerasBuild, x: NetworkValue) -> bool:
 
 def extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, other: NetworkValue) -> NetworkValue:
     """max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)."""
-    first, second, joined = one, other, lrp.Subtract()
-    if kind == "Maximum":
-        first, second, joined = other, one, lrp.Add()
-    difference = b.vectors(lrp.Subtract(), first, second, name=f"{layer.name}_difference")
+    pair = (other, one) if kind == "Maximum" else (one, other)
+    difference = b.vectors(lrp.Subtract(), *pair, name=f"{layer.name}_difference")
     above = b.vectors(lrp.Activation("relu"), difference, name=f"{layer.name}_above")
-    return b.vectors(joined, one, above)
+    return b.vectors(lrp.Add() if kind == "Maximum" else lrp.Subtract(), one, above)
 
 
 def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:

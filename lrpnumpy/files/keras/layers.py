@@ -138,8 +138,9 @@ def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int, fixed: int =
 
 def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """BatchNormalization of a trained network: s x + t."""
-    arrays = _scale_and_center(b, layer, x.width, 2)
-    return b.vectors(lrp.Affine.batch_norm(*arrays, layer.settings.number("epsilon", 0.001)), x)
+    gamma, beta, mean, var = _scale_and_center(b, layer, x.width, 2)
+    eps = layer.settings.number("epsilon", 0.001)
+    return b.vectors(lrp.Affine.batch_norm(gamma, beta, mean, var, eps), x)
 
 
 def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
