@@ -17,11 +17,13 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown, whole
 from lrpnumpy.encode import EncodedRecord
+from lrpnumpy.kernels import compile
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Request, question_of
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
+from lrpnumpy.passes import path_of
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.schedule import run_chunks
 
@@ -121,7 +123,10 @@ def _slopes(model: Model, request: Request, records: list[EncodedRecord], target
             for k, own in zip(positions, exact[name].batch.split(values), strict=True):
                 found[k][name] = np.where(np.isfinite(own), own, 0)
 
-    run_chunks(model, records, work, None)
+    keeps = (request.keep, *request.method.further)
+    size = sum(record[model.main].length for record in records) * model.row_size
+    with compile.on(path_of(model.in_float64, keeps, size)):
+        run_chunks(model, records, work, None)
     return found
 
 

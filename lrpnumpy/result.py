@@ -197,9 +197,8 @@ class Explanation:
     players: Players | None = result_field(kind="record", default=None)  # of Shapley values
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
     tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
-    # "compiled": by compiled kernels, in the model's dtype; "compiled, float64" where that had too few digits; "numpy":
-    # by NumPy, in float64
-    computed: str | None = result_field(kind="text", default=None)
+    # by "compiled" kernels in the model's dtype, by these in float64 where that was too short, or by "numpy" in float64
+    computed: str | None = result_field(kind="text", default=None)  # "compiled", "compiled, float64" or "numpy"
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     relevance = first_input("relevance")
