@@ -55,6 +55,8 @@ def shown(values: np.ndarray) -> str:
 def compare(title: str, model: lrp.Model, inputs: Sequence[Any]) -> None:
     print(f"{title:22s}  {'pass their evidence':^33s}  {'fail':^33s}  unstable")
     for name in [name for name in METHODS if name not in COSTLY]:
+        if name == "occlusion-p" and model.output == "linear":
+            continue
         with kernels.on(kernels.COMPILED):
             compiled = lrp.explain_all(model, inputs, name, threads=1)
             passed = np.array([one.passed for one in compiled.evidence()])
