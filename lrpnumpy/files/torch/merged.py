@@ -167,24 +167,7 @@ class _Merge:
         def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> OperationNode:
             return OperationNode(kind, "", op.where, tuple(inputs), tuple(outputs), more)
 
-        if kind == "Linear":
-            return [node("Gemm", inputs, [out], transB=1)]
-        if kind == "Embedding":
-            return [node("Gather", inputs, [out])]
-        if kind == "Gather":
-            index = attributes["index"]
-            key = self.constants_of(index if isinstance(index, (np.ndarray, Spread, Unknown)) else sizes([index])[0])
-            return [node("Gather", [*inputs, key], [out], axis=attributes["axis"])]
-        if kind == "Reshape":
-            return [node("Reshape", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out], allowzero=1)]
-        if kind == "Expand":
-            return [node("Expand", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out])]
-        if kind == "Stack":
-            parts = [f"{out}/{k}" for k in range(len(inputs))]
-            wide = [node("Unsqueeze", [one], [part], axes=[attributes["axis"]])
-                    for one, part in zip(inputs, parts, strict=True)]  # fmt: skip
-            return [*wide, node("Concat", parts, [out], axis=attributes["axis"])]
-        if kind in ("LSTMCell", "GRUCell", "RNNCell"):
+        if kind == "CellStep":
             return self.one_step(op, node)
         if kind == "SetItem":
             return self.filled(op, made, node)
@@ -193,12 +176,6 @@ class _Merge:
         if kind.startswith("Reduce") or kind in ("Squeeze", "Unsqueeze"):
             attributes = {**attributes, "axes": [int(k) for k in attributes["axes"]]}
         return [OperationNode(kind, "", op.where, inputs, op.outputs, attributes)]
-
-    def constants_of(self, value: Any) -> str:
-        """A constant of the graph."""
-        key = f"constant {len(self.constants)}"
-        self.constants[key] = value if isinstance(value, (Spread, Unknown)) else np.asarray(value)
-        return key
 
     def mean(self, op: Op, made: list[OperationNode]) -> OperationNode | None:
         """A sum over all steps that is divided by their number."""
@@ -212,20 +189,11 @@ class _Merge:
 
     def one_step(self, op: Op, node: Any) -> list[OperationNode]:
         """A cell that is used once: a layer of one step."""
-        kind = op.op.removesuffix("Cell")
-        count = 2 if kind == "LSTM" else 1
-        x, states, arrays = op.inputs[0], op.inputs[1 : 1 + count], op.inputs[1 + count :]
-        wide = [f"{op.outputs[0]}/{k}" for k in range(count + 1)]
-        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip((x, *states), wide, strict=True)]
-        attributes = {**op.attributes, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+        wide = [f"{op.outputs[0]}/{k}" for k in range(len(op.inputs))]
         ends = [f"{one}/end" for one in op.outputs]
-        inputs = [wide[0], *arrays, *[""] * (4 - len(arrays)), *wide[1:]]
-        layer = node(kind, inputs, ["", *ends], **attributes)
-        return [
-            *before,
-            layer,
-            *(node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)),
-        ]
+        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip(op.inputs, wide, strict=True)]
+        after = [node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)]
+        return [*before, node("Cell", wide, [f"{op.outputs[0]}/every", *ends], **op.attributes), *after]
 
     def filled(self, op: Op, made: list[OperationNode], node: Any) -> list[OperationNode]:
         """A tensor that is written part by part, once all of it is: the parts, one beside the other."""
