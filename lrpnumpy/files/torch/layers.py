@@ -162,7 +162,7 @@ class TorchBuild:
             return [Repeat()]
         if word.name == "pad":
             ends = word.settings["before"], word.settings["after"]
-            return [Pad(*ends, mode="reflect") if word.settings["mode"] else Pad(*ends)]
+            return [Pad(*ends, mode="reflect") if "mode" in word.settings else Pad(*ends)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:

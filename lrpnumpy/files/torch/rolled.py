@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lrpnumpy.files.torch.merged import needed
 from lrpnumpy.files.torch.recorded import Op, Recorded
 from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total
 from lrpnumpy.layers import Layer
+from lrpnumpy.lazy import cached_property
 
 _EACH = (  # operations on every number, or on the last axis
     "Linear", "Add", "Sub", "Mul", "Div", "Pow", "Relu", "Tanh", "Sigmoid", "Exp", "Swish", "Mish", "Softsign", "Selu",
@@ -43,6 +45,17 @@ def rolled(run: Recorded, which: str, T: int) -> Recorded:
     while T > 3 and _roll_one(run, which, T):
         pass
     return run
+
+
+def _reached(after: Sequence[set[int]], start: int) -> set[int]:
+    """What can be reached from a place."""
+    found: set[int] = set()
+    waiting = [start]
+    while waiting:
+        new = after[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _roll_one(run: Recorded, which: str, T: int) -> bool:
@@ -145,46 +158,21 @@ class _Loop:
         first, jump = self.moves[j]
         return size == self.T and first % size == (0 if jump > 0 else size - 1)
 
+    @cached_property
     def groups(self) -> list[list[int]]:
         """Operations that depend on each other from step to step, in an order in which they can be made."""
-        count = len(self.first)
-        after: list[set[int]] = [set() for _ in range(count)]
-        for (j, _), (k, _) in self.inside.items():
-            after[k].add(j)
-        for (j, _), ((k, _), _) in self.carried.items():
-            after[k].add(j)
-        reached = []
-        for j in range(count):
-            found: set[int] = set()
-            waiting = [j]
-            while waiting:
-                for one in after[waiting.pop()] - found:
-                    found.add(one)
-                    waiting.append(one)
-            reached.append(found)
-        groups: list[list[int]] = []
-        for j in range(count):
-            circle = sorted({j} | {k for k in reached[j] if j in reached[k]})
-            if circle not in groups:
-                groups.append(circle)
-        for circle in groups:  # what is carried must be carried to the same group
-            for j in circle:
-                for (k, _), (place, _) in self.carried.items():
-                    if k == j and place[0] not in circle:
-                        raise _NoLoop
-        order: list[list[int]] = []
-        done: set[int] = set()
-        while len(order) < len(groups):
-            ready = [
-                circle
-                for circle in groups
-                if circle[0] not in done
-                and all(place[0] in done or place[0] in circle for (j, _), place in self.inside.items() if j in circle)
-            ]
-            for circle in ready:
-                order.append(circle)
-                done.update(circle)
-        return order
+        after: list[set[int]] = [set() for _ in self.first]
+        for (j, _), place in [*self.inside.items(), *((key, one[0]) for key, one in self.carried.items())]:
+            after[place[0]].add(j)
+        reached = [_reached(after, j) for j in range(len(after))]
+        circle_of = [tuple(sorted({j} | {k for k in found if j in reached[k]})) for j, found in enumerate(reached)]
+        if any(circle_of[j] != circle_of[place[0]] for (j, _), (place, _) in self.carried.items()):
+            raise _NoLoop  # what is carried must be carried to the same group
+        order: TopologicalSorter[tuple[int, ...]] = TopologicalSorter(dict.fromkeys(circle_of, ()))
+        for (j, _), place in self.inside.items():
+            if circle_of[j] != circle_of[place[0]]:
+                order.add(circle_of[j], circle_of[place[0]])
+        return [list(circle) for circle in order.static_order()]
 
     # --------------------------------------------------------------------------------------------- roll it up
 
@@ -200,7 +188,7 @@ class _Loop:
             self.after_loop.append(self.places[self.run.outputs[which]])
         used = {(j, m) for _, j, m in self.after_loop}
         self.live = {self.places[name][1] for name in wanted if name in self.places}
-        groups = [circle for circle in self.groups() if self.live.intersection(circle)]
+        groups = [circle for circle in self.groups if self.live.intersection(circle)]
         taken = self.absorbed(groups, used)
         for circle in groups:
             if self.done.intersection(circle) or any(j in more for j in circle for more in taken.values()):
@@ -230,7 +218,7 @@ class _Loop:
             return False
         takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
         carried = any(place[0] == j for place, _ in self.carried.values())
-        around = [circle for circle in self.groups() if self.goes_around(circle)]
+        around = [circle for circle in self.groups if self.goes_around(circle)]
         return not carried and all(
             k not in {one for circle in around for one in circle} and self.is_final(k) for k in takers
         )
