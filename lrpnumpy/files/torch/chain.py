@@ -42,11 +42,6 @@ class Word(NamedTuple):
     kind: str = "word"
     recurrent: bool = False
 
-    @property
-    def text(self) -> str:
-        """As `layers` has it."""
-        return f"{self.name}({', '.join(f'{key}={value}' for key, value in self.settings.items())})"
-
 
 @dataclass(frozen=True)
 class AttentionStep:

@@ -34,26 +34,20 @@ class Different(Exception):
 
 
 def model_of(
-    source: Source,
-    runs: Sequence[Recorded],
-    sizes: Sequence[Sizes],
-    names: Sequence[str],
-    axes: Sequence[str],
-    integer: Sequence[bool],
-    which: str,
+    source: Source, runs: Sequence[Recorded], sizes: Sequence[Sizes], ports: Sequence[Any], which: str
 ) -> Imported:
-    """The model of the output `which`; `axes` is the meaning of the axes of each input."""
+    """The model of the output `which`; `ports` are the inputs, with the meaning of their axes."""
     merge = _Merge(runs, sizes)
     nodes = merge.nodes(which)
-    ports = []
-    for name, inner, kind in zip(names, runs[0].inputs, integer, strict=True):
-        shape = merge.value([run.shapes[inner] for run in runs])
+    inputs = []
+    for port, name in zip(ports, runs[0].inputs, strict=True):
+        shape = merge.value([run.shapes[name] for run in runs])
         dims = tuple(repr(n).removeprefix("1*") if isinstance(n, Dim) else n for n in shape)
-        ports.append(OperationInput(name, kind, dims))
-    renamed = dict(zip(runs[0].inputs, names, strict=True))
+        inputs.append(OperationInput(port.name, port.is_ids, dims))
+    renamed = {name: port.name for name, port in zip(runs[0].inputs, ports, strict=True)}
     nodes = [node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes]
-    graph = OperationGraph(tuple(ports), (merge.names(which),), merge.constants, tuple(nodes))
-    return build(source, graph, axes=dict(zip(names, axes, strict=True)))
+    graph = OperationGraph(tuple(inputs), (merge.names(which),), merge.constants, tuple(nodes))
+    return build(source, graph, axes={port.name: port.axes for port in ports})
 
 
 class _Merge:

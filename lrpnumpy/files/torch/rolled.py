@@ -69,7 +69,7 @@ def _roll_one(run: Recorded, which: str, T: int) -> bool:
             steps = [run.ops[k : k + length] for k in range(begin, end, length)]
             shapes, arrays, ops = dict(run.shapes), dict(run.arrays), run.ops
             try:
-                _Loop(run, steps).roll(begin, end, which)
+                _Loop(run, steps).roll(begin, which)
                 return True
             except (_NoLoop, NotStated, LrpError):
                 run.shapes, run.arrays, run.ops = shapes, arrays, ops
@@ -176,7 +176,7 @@ class _Loop:
 
     # --------------------------------------------------------------------------------------------- roll it up
 
-    def roll(self, begin: int, end: int, which: str) -> None:
+    def roll(self, begin: int, which: str) -> None:
         """Replace the loop by operations on series."""
         self.match()
         wanted = {name for op in needed(self.run, which) for name in op.inputs} | {self.run.outputs[which]}
@@ -340,7 +340,7 @@ class _Loop:
                 if self.first[j].op == "Concat":
                     ops |= {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
             self.done |= ops
-            self.stated(sorted(ops), circle, used)
+            self.stated(sorted(ops), used)
             return
         for j in circle:  # axes of length 1 around what the cell gives
             if j not in core and self.inside.get((j, 0)) in self.series:
@@ -421,7 +421,7 @@ class _Loop:
             return self.series[place]
         return self.spread(self.first[j].inputs[p] if place is None else self.same[place])
 
-    def stated(self, ops: Sequence[int], circle: Sequence[int], used: set[Place]) -> None:
+    def stated(self, ops: Sequence[int], used: set[Place]) -> None:
         """A custom cell."""
         states = list(dict.fromkeys(self.origin(place) for (j, _), (place, _) in self.carried.items() if j in ops))
         before: dict[Place, str] = {}

@@ -80,7 +80,6 @@ class CellBuilder:
             axis = self.axis(size) if by_size else ("D" if k == 0 else f"D{k}")
             self.given.append(self.step._given("input", f"x{k or ''}", (axis,)))
         self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
-        self.sums: dict[str, list[Total]] = {}  # values by their names, cut into parts where they were joined
 
     def axis(self, size: int) -> str:
         """An axis of this size."""

@@ -111,14 +111,6 @@ def _each(op: str, names: Sequence[str] = (), **fixed: Any) -> Function:
     return run
 
 
-def _leaky(t: Translation, x: Arg, negative_slope: float = 0.01, inplace: bool = False) -> str:
-    return t.emit("LeakyRelu", x, alpha=float(negative_slope))
-
-
-def _gelu(t: Translation, x: Arg, approximate: str = "none") -> str:
-    return t.emit("Gelu", x, approximate=approximate)
-
-
 def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) -> str:
     if threshold < 15 and beta == 1:
         raise Unclear(f"is not supported with threshold={threshold}")
@@ -131,10 +123,6 @@ def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) ->
 def _clip(t: Translation, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
     limits: dict[str, Any] = {key: _number(one) for key, one in (("min", min), ("max", max)) if one is not None}
     return t.emit("Clip", x, **limits)
-
-
-def _hardtanh(t: Translation, x: Arg, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> str:
-    return t.emit("Clip", x, min=float(min_val), max=float(max_val))
 
 
 def _prelu(t: Translation, x: Arg, weight: Arg) -> str:
@@ -168,10 +156,6 @@ def _where(t: Translation, condition: Arg, a: Any, b: Any) -> str:
     if t.run.shapes[name] == t.shapes[0]:
         return name
     return t.emit("Expand", name, shape=list(t.shapes[0]))
-
-
-def _masked_fill(t: Translation, x: Arg, mask: Arg, value: Any) -> str:
-    return _where(t, mask, value, x)
 
 
 # --------------------------------------------------------------------------------------------------- sums and products
@@ -318,10 +302,6 @@ def _squeeze(t: Translation, x: Arg, dim: Any = None) -> str:
     return t.emit("Squeeze", x, axes=axes) if axes else x.name
 
 
-def _unsqueeze(t: Translation, x: Arg, dim: int) -> str:
-    return t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)])
-
-
 def _transpose(t: Translation, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -> str:
     order = list(range(x.rank))
     if x.rank < 2:
@@ -355,22 +335,10 @@ def _concat(t: Translation, parts: Any, dim: Any = 0, **named: Any) -> str:
     return t.emit("Concat", *[part for part in parts if part.shape != (0,)], axis=axis % len(t.shapes[0]))
 
 
-def _stack(t: Translation, parts: Any, dim: int = 0, **_: Any) -> str:
-    return t.emit("Stack", *parts, axis=dim % len(t.shapes[0]))
-
-
-def _hstack(t: Translation, parts: Any) -> str:
-    return t.emit("Concat", *parts, axis=0 if parts[0].rank == 1 else 1)
-
-
 def _flip(t: Translation, x: Arg, *dims: Any, **named: Any) -> str:
     axes = _axes(x, _listed(dims, named))
     n = len(axes)
     return t.emit("Slice", x, axes=axes, starts=[-1] * n, ends=[-(2**31)] * n, steps=[-1] * n)
-
-
-def _select(t: Translation, x: Arg, dim: int, index: int) -> str:
-    return t.emit("Gather", x, axis=x.axis(dim), index=int(index))
 
 
 def _narrow(t: Translation, x: Arg, dim: int, start: Any, length: int) -> str:
@@ -695,14 +663,14 @@ FUNCTIONS: dict[str, Function] = {
     "celu": _each("Celu", ["alpha"]),
     "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
     "relu6": _each("Clip", min=0.0, max=6.0),
-    "leaky_relu": _leaky,
+    "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
     "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
     "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
-    "gelu": _gelu,
+    "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
     "softplus": _softplus,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
-    "hardtanh": _hardtanh,
+    "hardtanh": lambda t, x, min_val=-1.0, max_val=1.0, inplace=False: _clip(t, x, min_val, max_val),
     **dict.fromkeys(("add", "__add__", "__radd__"), _binary("Add")),
     **dict.fromkeys(("sub", "subtract", "__sub__"), _binary("Sub")),
     **dict.fromkeys(("rsub", "__rsub__"), _binary("Sub", swapped=True)),
@@ -711,7 +679,7 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("__rdiv__", "__rtruediv__"), _binary("Div", swapped=True)),
     **dict.fromkeys(("pow", "__pow__", "square"), _power),
     "where": _where,
-    "masked_fill": _masked_fill,
+    "masked_fill": lambda t, x, mask, value: _where(t, mask, value, x),
     "linear": _linear,
     **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv"), _matmul),
     "addmm": _addmm,
@@ -720,17 +688,17 @@ FUNCTIONS: dict[str, Function] = {
     "multi_head_attention_forward": _multi_head,
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as", "ravel"), _reshape),
     "squeeze": _squeeze,
-    "unsqueeze": _unsqueeze,
+    "unsqueeze": lambda t, x, dim: t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)]),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "T"), _transpose),
     "mT": lambda t, x, *_: _transpose(t, x, -1, -2),
     "permute": _permute,
     "movedim": _movedim,
     **dict.fromkeys(("expand", "expand_as", "repeat", "tile", "broadcast_to", "repeat_interleave"), _expand),
     **dict.fromkeys(("cat", "concat", "concatenate"), _concat),
-    "stack": _stack,
-    "hstack": _hstack,
+    "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.shapes[0])),
+    "hstack": lambda t, parts: t.emit("Concat", *parts, axis=min(1, parts[0].rank - 1)),
     "flip": _flip,
-    "select": _select,
+    "select": lambda t, x, dim, index: t.emit("Gather", x, axis=x.axis(dim), index=int(index)),
     "narrow": _narrow,
     "index_select": _index_select,
     "gather": _gather,
