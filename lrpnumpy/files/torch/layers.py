@@ -283,7 +283,7 @@ class TorchBuild:
         for side in sides(module.two_way):
             U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
             found.append(self.cell(module, U, W, biases))
-        return Bidirectional(*found) if module.two_way else found[0]
+        return Bidirectional(found[0], found[1]) if module.two_way else found[0]
 
     def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Cell:
         """One direction of one layer."""

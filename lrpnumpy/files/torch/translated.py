@@ -252,8 +252,10 @@ def _multi_head(t: Translation, *given: Any, **named: Any) -> Sequence[str]:
         biases[:3] = np.split(said["in_proj_bias"].array, 3)
     if said["out_proj_bias"] is not None:
         biases[3] = said["out_proj_bias"].array
+    Wq, Wk, Wv = matrices
+    bq, bk, bv, bo = biases
     Wo, causal = np.asarray(said["out_proj_weight"].array), _is_causal(said["attn_mask"])
-    layer = MultiHeadAttention(*matrices, Wo, *biases, said["num_heads"], causal)
+    layer = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, said["num_heads"], causal)
     inputs = [query, value] if key.name == value.name else [query, value, key]
     made = t.result("Attention", *inputs, layer=layer)
     return [made, *_unused(t, query, "gives its weights, which nothing may use")]
@@ -613,7 +615,7 @@ def _layer(t: Translation, x: str, cells: Sequence[Cell], starts: Sequence[str])
         made = t.emits("CellStep", given, [(N, width) for width in widths], cell=cells[0])
         states = [t.emit("Unsqueeze", one, axes=[0]) for one in made]
         return [states[0], *states]
-    layer = cells[0] if len(cells) == 1 else Bidirectional(*cells)
+    layer = cells[0] if len(cells) == 1 else Bidirectional(cells[0], cells[1])
     shapes = [(steps, N, layer.outputs), *((len(cells), N, width) for width in widths)]
     return t.emits("Cell", [x, *starts], shapes, cell=layer)
 
