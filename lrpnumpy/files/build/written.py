@@ -73,7 +73,7 @@ def _operations(step: _Step) -> Iterator[OperationNode]:
         yield OperationNode("Squeeze", "", where, (inner,), (name,), {"axes": [0]})
 
 
-# Patterns of operations: a name stands for any value. The inputs of sums and products may come in either order.
+# Patterns of operations: a name matches any value. The inputs of sums and products may come in either order.
 Pattern = str | tuple[Any, ...]
 _HIDDEN: Pattern = ("Mul", ("Sigmoid", "o"), ("Tanh", "new c"))
 _CELL: Pattern = ("Add", ("Mul", ("Sigmoid", "f"), "c"), ("Mul", ("Sigmoid", "i"), ("Tanh", "g")))
