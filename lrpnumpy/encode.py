@@ -271,7 +271,7 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least: int = 1) -> list[Encoded]:
-    """The values of one input in several records, if all have at least so many steps."""
+    """The values of one input in several records, each of at least `least` steps."""
     kinds, found = {*map(type, values)}, []
     if kinds == {list} and takes_words(port) and all(one and type(one[0]) is str for one in values):
         found = _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
