@@ -1,4 +1,4 @@
-"""What the kernels of recurrent cells share: where states are stored, how inputs are projected and get relevance back.
+"""What the kernels of recurrent cells share: where states are stored, how inputs are projected and receive relevance.
 
 A packed batch has its sequences longest first and the rows of one time step together: the n = first[t+1] - first[t]
 sequences still running at step t have the rows first[t] to first[t+1]. With lengths 3, 3, 1 and n_0 = 3 sequences:
@@ -6,10 +6,10 @@ sequences still running at step t have the rows first[t] to first[t+1]. With len
     step t               0     1     2
     rows of the batch    0..2  3..4  5..6        first = 0, 3, 5, 7
 
-A kernel takes the arrays of a batch as one tuple, `Rows`. Inputs x, and the relevance R_x that they receive, may be in
-another order: a direction that reads sequences mirrored has an `order`, the row of x for each of its rows. Inputs of
-words can be looked up projected: then `ids` is the row of `table`, U x + b, for each row of x, and x is not read; else
-`table` has one row, the bias.
+A kernel takes the arrays of a batch as one tuple, `BatchRows`. Inputs x, and the relevance R_x that they receive, may
+be in another order: a direction that reads sequences mirrored has an `order`, the row of x for each of its rows. Inputs
+of words can be looked up projected: then `ids` is the row of `table`, U x + b, for each row of x, and x is not read;
+else `table` has one row, the bias.
 
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
 several steps are projected together, before their steps, and they receive relevance together, some steps later.
@@ -51,9 +51,9 @@ class Weights(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What the forward pass of an LSTM has kept, for variants of its sequences."""
+    """What the forward pass of an LSTM has saved, for variants of its sequences."""
 
-    kept: R1  # flat, (kinds, n, H) per step: U x + b of i, f, g, o; or all that kernels.lstm keeps
+    kept: R1  # flat, (kinds, n, H) per step: U x + b of i, f, g, o; or all values that kernels.lstm saves
     first: I1  # (T+1,)
     h: R2  # (n_0 + R, H) states
     c: R2  # (n_0 + R, H) states
@@ -184,7 +184,7 @@ def message_rooms(rows, R_x, blocks, H):
 
 
 def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:
-    """Send s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
+    """Propagate s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
 
     Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP.
     """
@@ -260,12 +260,16 @@ def settle(ledger, tops) -> None:
             ledger[3, q] = max(ledger[3, q], size)
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    rooms = (input_rooms, message_rooms)
-    for helper in (states_before, lengths_of, begin_with, projects_ahead, *rooms, gather, to_inputs, to_words, settle):
-        register_jitable(helper)
-    for helper in (prepare, project, pass_on):  # at every step, with enough arrays that the call would take time
-        register_jitable(forceinline=True)(helper)
+HELPERS = (
+    states_before,
+    lengths_of,
+    begin_with,
+    projects_ahead,
+    input_rooms,
+    message_rooms,
+    gather,
+    to_inputs,
+    to_words,
+)
+HELPERS += (settle,)
+INLINED = (prepare, project, pass_on)  # at every step, with enough arrays that the call would take time

@@ -35,7 +35,7 @@ from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix
 
 OWNER, START, STOP, JOIN, ROWS = range(5)  # rows of `variants`
 LOOP = 512  # numbers that an elementwise loop should have at least
-LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
+LANES = 32  # and of which it should have a multiple: no remainder that is not vectorized
 QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
@@ -80,7 +80,7 @@ def decompose(
     frame = np.zeros((16, places * H), kept.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
     beta = matrix(state[5][: m * H], m, H)
     beta_c = state[6]
-    left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
+    left = state[7]  # the share of gamma_c: i_b g_b outside the phrase
     if is_quick(kept, first, C, b, NARROW):
         activation += QUICK if activation == 1 else 0
         recurrent += QUICK if recurrent == 0 else 0
@@ -261,7 +261,7 @@ def beyond(z, limit):
 def prepare(fixed, frame, k, size, code):
     """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it.
 
-    Of the cell, k = 3, only L_a is asked for, not together with F(b): its K is 1/2 [F(c) - F(0)].
+    Of the cell, k = 3, only L_a is needed, not together with F(b): its K is 1/2 [F(c) - F(0)].
     """
     b, F_b = fixed[k][:size], fixed[4 + k][:size]
     v, m, K = frame[3 * k][:size], frame[3 * k + 1][:size], frame[3 * k + 2][:size]
@@ -301,9 +301,4 @@ def relevant(a, frame, k, here, spare, code):
             a[q] = K[q] + half * (a[q] - y[q])
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    for helper in (arrange, is_quick, beyond, prepare, relevant):
-        register_jitable(helper)
+HELPERS = (arrange, is_quick, beyond, prepare, relevant)

@@ -184,9 +184,7 @@ class Units(Affine):
         if not how.times_input:
             return super().backward(ran, R, how, entry)
         x, y = ran.inputs[0].rows, ran.outputs[0]
-        part = np.divide(
-            R, y.rows, out=np.zeros_like(R), where=y.rows != 0
-        )  # 1; -1 for the contrasted class
+        part = np.divide(R, y.rows, out=np.zeros_like(R), where=y.rows != 0)  # 1; -1 for the contrasted class
         entry.bias(part * self.t, y.batch)
         entry.see(R, y.batch)
         return [part * self.s * x]

@@ -101,7 +101,7 @@ def both(cell, x, order, how, every=True):
 
 def sent(rng, cell, batch):
     R_output = rng.normal(size=(batch.R, cell.units))
-    R_last = [rng.normal(size=(batch.n, cell.units)) for _ in range(1 + len(cell.states))]
+    R_last = [rng.normal(size=(batch.n, cell.units)) for _ in cell.states]
     return R_output, R_last
 
 
@@ -157,8 +157,8 @@ def test_mean_slopes_are_the_statement(rng, kind, same):
 
 
 def _outputs(cell, messages, read, other):
-    pairs = [(messages[0], read.output, other.output), (messages[1][0], read.last, other.last)]
-    return pairs + [(messages[1][1 + k], read.state(k), other.state(k)) for k in range(len(cell.states))]
+    pairs = [(messages[0], read.output, other.output)]
+    return pairs + [(messages[1][k], read.state(k), other.state(k)) for k in range(len(cell.states))]
 
 
 @pytest.mark.parametrize("name", ["gradient", "all", "prop"])
