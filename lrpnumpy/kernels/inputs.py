@@ -23,7 +23,19 @@ import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, R1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import add, block, copy, fill, flat, matrix, multiply, part, raise_to, repeat, sum_of
+from lrpnumpy.kernels.steps import (
+    add,
+    block,
+    copy,
+    dot,
+    fill,
+    flat,
+    matrix,
+    multiply,
+    part,
+    raise_to,
+    repeat,
+)
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
@@ -65,7 +77,7 @@ class Messages(NamedTuple):
 
     R_last: R3  # (states, n_0, H) incoming relevance of the last states
     R_steps: R2  # (R, H) incoming relevance of the outputs of every step
-    R_x: W2  # (R, D) what the inputs receive is added here; (R, H or more) where they are looked up
+    R_x: W2  # (R, D) what the inputs receive is added here; (R, 1) where they are looked up
     R_states: W3  # (states, R, H) out: relevance of the states after every step
     R_start: W3  # (states, n_0, H) out: relevance of the states before the first step
     has_last: Int
@@ -175,11 +187,11 @@ def message_rooms(rows, R_x, blocks, H):
     messages, an array for each sequence; and the step before which those begin that wait.
     """
     n_0, R = rows.first[1], rows.first[-1]
-    D = H if rows.is_looked_up else rows.x.shape[1]
+    D = 1 if rows.is_looked_up else rows.x.shape[1]
     room = min(TOGETHER, R) if projects_ahead(rows) else n_0
     waiting = np.empty(blocks * room * H if projects_ahead(rows) else 0, R_x.dtype)
     r_x = np.empty((2, room, D), R_x.dtype)
-    count = (room if n_0 == 1 else n_0) * (1 if rows.is_looked_up else D)  # all rows are of one sequence
+    count = (room if n_0 == 1 else n_0) * D  # all rows are of one sequence
     return waiting, r_x, np.zeros(count, R_x.dtype), np.full(1, rows.first.size - 1, np.int64)
 
 
@@ -192,7 +204,7 @@ def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:
     first = rows.first
     row, n, H = first[t], first[t + 1] - first[t], b.shape[1]
     if rows.is_looked_up:
-        to_words(s, row, n, rows, b, gate, is_lrp, part(r_x, 0, H), tops, R_x)
+        to_words(s, row, n, rows, b, gate, is_lrp, tops, R_x)
     elif not projects_ahead(rows):
         to_inputs(s, t, t + 1, rows, U, is_lrp, r_x, tops, R_x)
     else:
@@ -235,21 +247,18 @@ def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:
             raise_to(tops, part(message, (first[step] - row) * D, (first[step + 1] - first[step]) * D))
 
 
-def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:
-    """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
+def to_words(s, row, n, rows, b, gate, is_lrp, tops, R_x) -> None:
+    """The same for words that were looked up projected, one number each: R_x += s U x."""
     H = b.shape[1]
     blocks = s.size // (n * H)
     for q in range(n):
         at = rows.order[row + q] if rows.is_mirrored else row + q
         u_x = block(rows.table, rows.ids[at])
-        fill(message, message.dtype.type(0))
         for k in range(blocks):
-            s_k, u_x_k, b_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H), block(b, gate + k)
-            for j in range(H):
-                message[j] += s_k[j] * (u_x_k[j] - b_k[j])
-        add(message, block(R_x, at))
+            s_k, u_x_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H)
+            R_x[at, 0] += dot(s_k, u_x_k, block(b, gate + k))
         if is_lrp:
-            tops[q] = max(tops[q], abs(sum_of(block(R_x, at))))
+            tops[q] = max(tops[q], abs(R_x[at, 0]))
 
 
 def settle(ledger, tops) -> None:

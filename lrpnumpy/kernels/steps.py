@@ -212,11 +212,11 @@ def add(x, total) -> None:
         total[q] += x[q]
 
 
-def sum_of(x):
-    """The sum of the numbers in a flat array, in any order."""
-    total = x.dtype.type(0)
-    for q in range(x.size):
-        total += x[q]
+def dot(s, x, b):
+    """The sum of s (x - b), of flat arrays, in any order."""
+    total = s.dtype.type(0)
+    for q in range(s.size):
+        total += s[q] * (x[q] - b[q])
     return total
 
 
@@ -295,7 +295,7 @@ def overloads() -> None:
         cgutils.raw_memmove(builder, y.data, x.data, x.nitems, x.itemsize)
         return context.get_dummy_value()
 
-    register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorized
+    register_jitable(fastmath={"contract", "reassoc"})(dot)  # so that it is vectorized
 
 
 HELPERS = (

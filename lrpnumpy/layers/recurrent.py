@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -124,7 +123,7 @@ class Recurrent(Layer):
         """Relevance of the inputs, from all directions, and of start states that are inputs."""
         batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
-        R_xs = [*map(room_for_inputs, xs, repeat(directions))]
+        R_xs = [*map(room_for_inputs, xs)]
         arriving = {}
         for name, R in Rs.items():
             arriving[name] = self.unmerged(R, reads, name, how, entry)
@@ -147,7 +146,7 @@ class Recurrent(Layer):
             if entry.states is not None:
                 states = shown_states(sent.states)
                 entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
-        out: list[np.ndarray | None] = [*map(summed, xs, R_xs)]
+        out: list[np.ndarray | None] = [*R_xs]
         if len(ran.inputs) > len(xs):
             out.extend(start)
             if how.times_input:
@@ -519,7 +518,7 @@ class Cell(Recurrent):
             else:
                 R_x += message
             if how.times_input:  # what the inputs have received by now, from both directions
-                entry.see(summed(x, R_x), x.batch)
+                entry.see(R_x, x.batch)
         dtype = self.dtype
         return Arrived(
             R_xs,
@@ -669,17 +668,11 @@ class States(NamedTuple):
         return self.states.get("c")
 
 
-def room_for_inputs(x: Packed, directions: Sequence[tuple[str, Cell, int]]) -> np.ndarray:
-    """Where a backward pass adds the relevance of the inputs: (R, D); or (R, H) for words that were looked up."""
+def room_for_inputs(x: Packed) -> np.ndarray:
+    """Where a backward pass adds the relevance of the inputs: (R, D), or (R, 1) for words that were looked up."""
     if x.words is None:
         return np.zeros(x.rows.shape, x.rows.dtype)
-    units = max(cell.units for _, cell, _ in directions)
-    return np.zeros((x.batch.R, units), x.words.embedding.E.dtype)
-
-
-def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
-    """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
-    return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+    return np.zeros((x.batch.R, 1), x.words.embedding.E.dtype)
 
 
 def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
