@@ -100,7 +100,7 @@ class Add(Weighted):
     """The sum of the inputs: a residual connection. LRP: a sum of terms."""
 
     def weights(self, count: int) -> list[float]:
-        """1 for each."""
+        """1 each."""
         return [1.0] * count
 
 
@@ -109,7 +109,7 @@ class Average(Weighted):
     """The mean of the inputs. LRP: a sum of terms."""
 
     def weights(self, count: int) -> list[float]:
-        """1 over their number for each."""
+        """1 over their number each."""
         return [1 / count] * count
 
 

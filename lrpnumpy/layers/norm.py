@@ -24,7 +24,7 @@ class LayerNorm(Layer):
     `gamma` and `beta` are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch. With `center` False
     the mean is taken as 0: RMSNorm, gamma x / sqrt(mean(x x) + eps) + beta.
 
-    LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum for each
+    LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum per
     output. The gradient goes through all of it.
     """
 

@@ -426,7 +426,7 @@ class Cell(Recurrent):
     def read(
         self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
     ) -> Read:
-        """Forward. `start` are start states for each sequence; without them they are the layer's own.
+        """Forward. `start` are start states for each sequence; without them they are those of the cell.
 
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
@@ -682,7 +682,7 @@ def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 def last_change(cell: Cell, read: Read, change: Change, tol: float) -> Change:
-    """The change of a direction's last output: one new vector for each variant."""
+    """The change of a direction's last output: one new vector per variant."""
     owner = change.owner
     zero, one = np.zeros_like(owner), np.ones_like(owner)
     return Change(owner, zero, one, one, np.arange(len(owner)), 1, cell.varied(read, change, tol, False)[0])

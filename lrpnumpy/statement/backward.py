@@ -2,13 +2,13 @@
 
 With R the message at an operation, and gain, product and slope those of the propagation (`rules/propagation.py`):
 
-    sum       s = R gain(z); a term receives s times its weight, under LRP times its value too; a bias keeps s b
-    product   R times the two shares of the propagation; LRP gives all to the signal where the gate is fixed
+    sum       s = R gain(z); a term receives s times its weight, under LRP times its value too; a bias absorbs s b
+    product   R times the two shares of the propagation; LRP gives all to the signal if the gate is fixed
     apply     R slope(z, y)
     maximum   the larger operand receives R; under DeepLIFT each receives its fraction of the line from the reference
     norm      one sum per output; LRP holds the standard deviation fixed
-    fixed     LRP passes nothing on: the value is a constant, and what it receives counts with the biases
-    stop      nothing is passed on
+    fixed     LRP propagates nothing: the value is a constant, and what it receives counts with the biases
+    stop      nothing is propagated
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 class MessageFlow:
     """Messages through the operations of a step. A subclass decides whether they are arrays or symbols."""
 
-    # What a subclass defines: where messages go, what is not passed on, and the numbers of the operations.
+    # A subclass defines where messages go, what absorbs them, and the numbers of the operations.
     give: Any
     keep: Any
     value: Any
@@ -44,10 +44,10 @@ class MessageFlow:
     def __init__(self, how: Any) -> None:
         self.how = how
         self.messages: dict[Operation, Any] = {}  # what has arrived at each node
-        self.passed: dict[Operation, Any] = {}  # the same, of nodes that have passed it on
+        self.passed: dict[Operation, Any] = {}  # the same, of nodes that have propagated it
 
     def through(self, node: Operation) -> None:
-        """Pass the message of a node on to its arguments."""
+        """Propagate the message of a node to its arguments."""
         if node not in self.messages:
             return
         R = self.passed[node] = self.messages.pop(node)
@@ -128,7 +128,7 @@ class ArrayFlow(MessageFlow):
         self.messages[node][rows] = R
 
     def keep(self, which: int, amounts: np.ndarray) -> None:
-        """Add amounts (n, *axes) that are not passed on to an entry of the ledger."""
+        """Add absorbed amounts (n, *axes) to an entry of the ledger."""
         if not self.how.times_input:
             return
         amounts = amounts.reshape(len(amounts), -1).sum(axis=1)
@@ -164,7 +164,7 @@ class ArrayFlow(MessageFlow):
         self.give_term(source, s @ self.run.arrays[term.name], source.axes)
 
     def gain(self, node: Operation) -> tuple[Any, Any]:
-        """1 / stab(z) and what the stabilizer keeps."""
+        """1 / stab(z) and the share of the stabilizer."""
         return self.how.gain(self.value(node, node.axes))
 
     def slope(self, node: Operation) -> Any:
@@ -235,7 +235,7 @@ class ArrayFlow(MessageFlow):
 
 
 class Arrived(NamedTuple):
-    """What a backward pass leaves where."""
+    """The results of a backward pass."""
 
     inputs: Sequence[np.ndarray]  # (R, width) each, in reading order
     start: Sequence[np.ndarray] | np.ndarray  # (n, *axes) at the states before the first step

@@ -1,6 +1,6 @@
-"""A cell run by kernels over packed rows: generated ones, or those that the cell brings along.
+"""A cell run by kernels over packed rows: generated ones, or those that the cell defines.
 
-Both take the same arguments and have the same layout of coefficients and kept values, which `generate.Plan` derives.
+Both take the same arguments and have the same layout of coefficients and saved values, which `generate.Plan` derives.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Written(NamedTuple):
     """What a forward pass of one rule writes."""
 
     kinds: int  # coefficients per unit and step
-    width: int  # kept values per unit and step
+    width: int  # saved values per unit and step
     wants: list[bool]  # whether each state is wanted of all steps, not only of the last
     bits: int  # the same as one number
 
@@ -150,7 +150,7 @@ class CellProgram:
         if rule in self._compiled:
             return True
         wanted = self.kernels.wanted(rule)
-        answers = [one.ready(self.dtype, size) for one in wanted]  # all of them are asked for
+        answers = [one.ready(self.dtype, size) for one in wanted]  # each kernel is requested
         if all(self.dtype.char in one.compiled for one in wanted):
             self._compiled.add(rule)
         return all(answers)
@@ -193,7 +193,7 @@ class CellProgram:
         states = []
         for is_wanted in stored.wants:
             states.append(np.empty((n + R if is_wanted else n, H), dtype))
-        if len(start) < len(states):  # the output is no state
+        if len(start) < len(states):  # the output is not a state
             start = np.concatenate((start, np.zeros_like(start[:1])))
         K = np.empty(stored.kinds * R * H, dtype) if stored.kinds else self.no_numbers
         kept = np.empty(stored.width * R * H, dtype) if stored.width else self.no_numbers
@@ -210,7 +210,7 @@ def _packed(matrices: Any) -> np.ndarray:
 
 
 class CompiledRun(NamedTuple):
-    """What kernels have kept of one direction over one batch, in the order in which its rows were read."""
+    """What kernels have saved of one direction over one batch, in the order in which its rows were read."""
 
     program: CellProgram
     rows: BatchRows
@@ -248,7 +248,7 @@ class CompiledRun(NamedTuple):
         return self.states[k][self.batch.states_before[lo] + owner]
 
     def by_step(self, numbers: np.ndarray, kinds: int) -> list[np.ndarray]:
-        """A flat array with several kinds of numbers per step as one view for each step, (kinds, n, H)."""
+        """A flat array with several kinds of numbers per step as one view per step, (kinds, n, H)."""
         H = self.program.H
         return [
             numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
@@ -273,7 +273,7 @@ class CompiledRun(NamedTuple):
         return wide
 
     def varied(self, new: np.ndarray, ids: np.ndarray, rest: Batch, start: np.ndarray, every: bool) -> CompiledRun:
-        """Sequences `rest` whose inputs are looked up: in the rows of this batch, and behind them in `new` rows."""
+        """Sequences `rest` whose inputs are looked up: in the rows of this batch, and after them in `new` rows."""
         program = self.program
         steps_ = (
             step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G)

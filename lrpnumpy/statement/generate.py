@@ -1,10 +1,10 @@
 """The text of a cell's Numba kernels, from its statement: forward with coefficients, backward, mean slopes of DeepLIFT.
 
-Between matrix products a step is elementwise, and messages are linear in the incoming messages. `SymbolFlow` gives
+Between matrix products a step is elementwise, and messages are linear in the incoming messages. `SymbolFlow` finds
 the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
-biases keep. The forward kernel writes the coefficients of the rule that it is called with, the backward kernel of this
-rule multiplies messages with them. Coefficients that are 0, 1 or -1 are not stored, and a sum that receives nothing is
+biases absorb. The forward kernel writes the coefficients of the rule that it is called with, and the backward kernel
+multiplies messages with them. Coefficients that are 0, 1 or -1 are not stored, and a sum that receives nothing is
 not multiplied with its matrices: under LRP-all an LSTM has three coefficients per unit and one matrix product, because
 nothing goes to its gates.
 
@@ -127,7 +127,7 @@ class Loop:
         return self._known[key]
 
     def symbol(self, text: str) -> Symbol:
-        """The number that an expression gives."""
+        """The value of an expression."""
 
         def write() -> Symbol:
             name = f"v{len(self.lines)}"
@@ -235,7 +235,7 @@ class SymbolFlow(MessageFlow):
             self.messages[node] = self.messages.get(node, 0) + R
 
     def keep(self, which: int, amount: Any) -> None:
-        """What biases and stabilizers keep is a target."""
+        """What biases and stabilizers absorb is a target."""
         if self.how.times_input:
             self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
 
@@ -254,7 +254,7 @@ class SymbolFlow(MessageFlow):
         return self.loop.read(self.plan.vectors[term])
 
     def gain(self, node: Operation) -> tuple[Any, Any]:
-        """1 / stab(z) and what the stabilizer keeps."""
+        """1 / stab(z) and the share of the stabilizer."""
         if not self.how.times_input:
             return 1, 0
         return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
@@ -277,7 +277,7 @@ class SymbolFlow(MessageFlow):
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
 
     def shares(self, node: Operation) -> tuple[Any, Any, Any]:
-        """What gate and signal receive of a product, and what the stabilizer keeps."""
+        """The shares of gate and signal of a product, and of the stabilizer."""
         rule, loop = self.how.rule, self.loop
         if rule == "all":
             return 0, 1, 0
@@ -608,8 +608,8 @@ class Backward:
             for root, edges in how.edges.items()
             if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
         ]
-        # Messages to a state that are kept apart: LRP multiplies only those of matrices, and what arrived may not have
-        # been read yet.
+        # States with a separate array of messages: LRP multiplies only those of matrices, and incoming ones may not
+        # have been read yet.
         self.apart = [
             k
             for k in range(self.count)
