@@ -27,6 +27,7 @@ from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
 STRAIGHT = np.empty(0, np.int64)
+LEVELS = {None: 0, "states": 1, "parts": 2}  # how much kernels save: nothing, U x + b, or all values
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
 
 
@@ -65,13 +66,15 @@ class Read(NamedTuple):
 
 
 def _kernel_rule(keep: Keep, splits: bool) -> tuple[str | None, int]:
-    """The rule of the kernels that can run a forward pass, None for NumPy; and how much they save: 1 for U x + b, 2 for
-    all values. Only kernels that the cell defines can split values (`splits`).
+    """The rule of the kernels that can run a forward pass, None for NumPy; and how much they save.
+
+    splits: whether the cell defines kernels that split values.
     """
     if isinstance(keep, Propagation):
         return ("deeplift", 2) if keep.has_reference else (NAMES.get(keep.code), 0)
-    levels = {None: 0, "states": 1, "parts": 2} if splits else {None: 0, "states": 1}
-    return ("none", levels[keep]) if keep in levels else (None, 0)
+    if keep not in LEVELS or (keep == "parts" and not splits):
+        return None, 0
+    return "none", LEVELS[keep]
 
 
 class Recurrent(Layer):

@@ -21,7 +21,7 @@ import numpy as np
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.rules.sums import Bias, Matrix, Term, distribute
-from lrpnumpy.statement.interpret import InterpretedRun, aligned, normed
+from lrpnumpy.statement.interpret import InterpretedRun, Normed, aligned, normed
 from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 
 
@@ -216,22 +216,34 @@ class ArrayFlow(MessageFlow):
         self.give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
 
     def _norm(self, node: Operation, R: np.ndarray) -> None:
-        arrays, how, source = self.run.arrays, self.how, node.args[0]
-        u, q, r = normed(self.value(source, node.axes), node.eps)
-        reference = [normed(v0, node.eps) for v0 in self._reference([source], node.axes)]
-        u0, q0, r0 = reference[0] if reference else (u, q, r)
+        arrays, source = self.run.arrays, node.args[0]
         gain, kept = self.gain(node)
         s = R * gain
         self.keep(Entry.STABILIZER, R * kept)
         if node.beta:
             self.keep(Entry.BIASES, s * arrays[node.beta])
-        s = s * arrays[node.name]
-        R_u = s * 0.5 * (r + r0)
-        if not how.holds_weights:
-            R_q = (s * 0.5 * (u + u0)).sum(axis=-1, keepdims=True)
-            R_q = R_q * how.slope(INVERSE_ROOT, q, r, *((q0, r0) if reference else ()))
-            R_u = R_u + R_q / u.shape[-1] * (u + u0)
-        self.give_term(source, R_u - R_u.mean(axis=-1, keepdims=True), node.axes)
+        values = [self.value(source, node.axes), *self._reference([source], node.axes)]
+        R_v = back_through_norm(self.how, s * arrays[node.name], [normed(v, node.eps) for v in values])
+        self.give_term(source, R_v, node.axes)
+
+
+def back_through_norm(how: Propagation, s: np.ndarray, both: Sequence[Normed], center: bool = True) -> np.ndarray:
+    """From the message s at u r, the normed values, to the one at v. `both`: of the input, and of a reference if any.
+
+    LRP holds r fixed; others go through r = 1 / sqrt(q), and q is the mean of u u, + eps.
+    """
+    u, _, r = both[0]
+    if how.holds_weights:
+        R_u = s * r
+    else:
+        to_u, to_r, _ = how.product(*(value for one in both for value in (one.u, one.r)))
+        R_r = (s * to_r).sum(axis=-1, keepdims=True)
+        R_q = R_r * how.slope(INVERSE_ROOT, *(value for one in both for value in (one.q, one.r)))
+        to_one, to_other = how.even_product(*(value for one in both for value in (one.u, one.u)))
+        R_u = s * to_u + R_q / u.dtype.type(u.shape[-1]) * (to_one + to_other)
+    if center:
+        R_u = R_u - R_u.mean(axis=-1, keepdims=True)
+    return R_u
 
 
 class Arrived(NamedTuple):
