@@ -6,7 +6,7 @@ INTEROP := .venv-interop
 CASES ?= 100000
 SENTENCE := This isn't a good movie, and it isn't funny.
 
-# One thread a process for matrix products: the tests use the cores by running in two processes.
+# One thread per process for matrix products: the tests use the cores by running in two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # Tests start hundreds of processes, and Python would compile every module for each of them where this is set.

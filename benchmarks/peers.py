@@ -93,10 +93,11 @@ def judged(name: str, call: Callable[[], np.ndarray], wanted: np.ndarray) -> Row
             parts = call()
             took = time.perf_counter() - began
         except Exception as error:
-            return Row(name, f"{type(error).__name__}: {' '.join(str(error).split())[:70]}")
+            message = " ".join(str(error).split()).split("! ")[0]
+            return Row(name, f"{type(error).__name__}: {message[:100]}")
     missed = abs(parts.sum(axis=(1, 2)) - wanted).sum() / abs(wanted).sum()
     if missed > ROUNDING:
-        return Row(name, f"no error, but the parts miss the score difference by {missed:.0%} on average", took)
+        return Row(name, f"no error, but the parts miss the score difference by {100 * missed:.0f} % on average", took)
     return Row(name, f"the parts add up to the score difference, to {missed:.1e} of it", took)
 
 

@@ -44,10 +44,10 @@ def main() -> None:
 
 INTRODUCTION = """
 The bundled network `weights/river.h5` reads 365 days of weather of the Piscataquis River in Maine (precipitation,
-radiation, highest and lowest temperature, vapor pressure) and predicts how much water the river carries on the last day,
-in mm over its basin. `python -m benchmarks.river piscataquis.csv --out benchmarks/river` writes this page. The data are
-from the CAMELS data set: Newman et al. (2015), Hydrology and Earth System Sciences 19, 209-223; Addor et al. (2017), the
-same journal 21, 5293-5313. They are not bundled.
+radiation, highest and lowest temperature, vapor pressure) and predicts how much water the river carries on the last
+day, in mm over its basin. `python -m benchmarks.river piscataquis.csv --out benchmarks/river` writes this page. The
+data are from the CAMELS data set: Newman et al. (2015), Hydrology and Earth System Sciences 19, 209-223; Addor et al.
+(2017), the same journal 21, 5293-5313. They are not bundled.
 """.strip()
 
 

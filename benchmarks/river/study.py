@@ -200,10 +200,10 @@ def melt(study: Study) -> Iterator[Piece]:
             ]
         )
     yield Text(
-        f"The experiment uses {len(chosen)} days of April and May. Without the precipitation of the freezing days of the "
-        f"year before (warmest hour below {FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days), the network "
-        f"predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that "
-        f"sees the melt gives the snowfall of such days the relevance that this experiment measures."
+        f"The experiment uses {len(chosen)} days of April and May. Without the precipitation of the freezing days of "
+        f"the year before (warmest hour below {FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days), the "
+        f"network predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method "
+        f"that sees the melt gives the snowfall of such days the relevance that this experiment measures."
     )
     yield Table(
         "melt",

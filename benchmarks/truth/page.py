@@ -119,8 +119,8 @@ def short(run: Run) -> str:
         ranks = ranked(run.cells(source))
         best.add(min(ranks, key=lambda name: ranks[name]))
     return (
-        f"In short: `{first}` has the best mean rank ({first_rank:.1f}), followed by `{second}` ({second_rank:.1f}), but "
-        f"{len(best)} different methods are best in one or more of the {len(run.sources)} columns below."
+        f"In short: `{first}` has the best mean rank ({first_rank:.1f}), followed by `{second}` ({second_rank:.1f}), "
+        f"but {len(best)} different methods are best in one or more of the {len(run.sources)} columns below."
     )
 
 
