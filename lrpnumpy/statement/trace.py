@@ -289,9 +289,9 @@ class Step:
     def _again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
         """An operation as a file holds it."""
         if op == "norm":
-            return self.norm(*args, name, beta, eps)
+            return self.norm(args[0], name, beta, eps)
         if op == "total":
-            return self.total(*args, name)
+            return self.total(args[0], name)
         names = [name] if name else []
         more = {"matrix": of[:1], "diagonal": [of], "bias": [of]}.get(op, [])
         return getattr(self, op)(*names, *args, *more)
