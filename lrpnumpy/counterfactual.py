@@ -79,20 +79,11 @@ class Counterfactual:
     wanted: str  # what the changes had to reach, in words
 
     def __post_init__(self) -> None:
-        changes = self.changes if isinstance(self.changes, tuple) else (self.changes,)
-        pairs: list[tuple[str, Any, type]] = [("changes", one, InputChange) for one in changes]
-        pairs += [
-            ("original", self.original, Mapping),
-            ("undone", self.undone, np.ndarray),
-            ("wanted", self.wanted, str),
-        ]
-        pairs += [("before", self.before, Explanation), ("after", self.after, Explanation)]
-        for name, value, kind in pairs:
-            if not isinstance(value, kind):
-                raise LrpError(
-                    f"Counterfactual: {name} must hold {kind.__name__}, got {shown(value)}; "
-                    "lrp.counterfactual(model, x) makes one."
-                )
+        is_right = isinstance(self.changes, tuple) and all(isinstance(one, InputChange) for one in self.changes)
+        is_right &= isinstance(self.original, Mapping) and isinstance(self.undone, np.ndarray)
+        is_right &= isinstance(self.before, Explanation) and isinstance(self.after, Explanation)
+        if not is_right or not isinstance(self.wanted, str):
+            raise LrpError("Counterfactual: a field has a wrong type; lrp.counterfactual(model, x) makes one.")
 
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"

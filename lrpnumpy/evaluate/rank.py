@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy import asked, tables
+from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown
 from lrpnumpy.corpus.work import settle
-from lrpnumpy.encode import EncodedRecord, encode, encode_all
+from lrpnumpy.encode import EncodedRecord, as_records, encode, encode_all
 from lrpnumpy.evaluate import randomisation, removal, truth
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, measure_cost, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
@@ -76,7 +76,7 @@ def rank_methods(
         chosen = [one_of(name, "measures", tuple(MEASURES)) for name in entries(measures, "measures", 100)]
     units = _units(model, unit)
     against = asked.request(model, "lrp-all", None, versus, step, {}).versus  # checks both
-    sequences = _records(data)
+    sequences = [*as_records(model, data, "data")]
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
@@ -130,27 +130,6 @@ def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
     if words or unit == "step":
         return ("step",)
     return ("feature", "value") if unit == "feature" else ("step", "feature", "value")
-
-
-def _records(data: Any) -> list[Any]:
-    """One record for each entry; of a dict of inputs, a dict for each."""
-    data = tables.untensored(data)
-    if isinstance(data, (str, bytes, range)) or not _is_list(data):
-        raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
-    if not isinstance(data, Mapping):
-        return list(data)
-    if not all(map(_is_list, data.values())):
-        raise LrpError("data must be a dict of lists, one entry per record, got something else in it.")
-    columns = [list(column) for column in data.values()]
-    if len({len(column) for column in columns}) > 1:
-        counts = ", ".join(str(len(column)) for column in columns)
-        raise LrpError(f"data must have as many records of each input, got {counts}.")
-    return [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _is_list(value: Any) -> bool:
-    """Whether something has entries, and an end."""
-    return hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:
