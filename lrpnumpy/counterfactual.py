@@ -135,16 +135,16 @@ def counterfactual(
     words: Iterable[str] | None = None,
     most: int = 8,
 ) -> Counterfactual:
-    """Few changes of an input after which the network decides otherwise; undoing any one of them loses that.
+    """Find a few changes of an input that change the decision; undoing any one of them loses the new decision.
 
-    model: the network, as `load` gives it.
-    x: what `explain` takes. Words are replaced or removed; of a series, features or segments are replaced.
-    target: the class to reach, by index or name; 0 or 1 where there is one sigmoid; None is any other than predicted.
-    change: of a regression, how far the prediction must move, with its sign, in the unit of the output.
-    records: sequences whose features and segments may be taken: those of the nearest ones with the wanted outcome are.
-    reference: what takes the place of numbers where there are no records, as in `explain`.
-    words: those that may take the place of others; None is the whole vocabulary.
-    most: changes at the most.
+    model: a network, from `load` or built from layers.
+    x: an input, as in `explain`. Words are replaced or removed; in a series, features or segments are replaced.
+    target: the class to reach, by index or name; 0 or 1 for a single sigmoid. Default: any class but the predicted one.
+    change: for a regression, how far the prediction must move, with its sign, in the unit of the output.
+    records: real sequences: replacements are taken from the nearest ones that have the wanted outcome.
+    reference: replacement of numbers if there are no records, as in `explain`.
+    words: words that may be used as replacements. Default: the vocabulary.
+    most: the largest number of changes.
     """
     record = encode(model, x)
     references(model, reference)  # raises where it does not fit, also where only words change

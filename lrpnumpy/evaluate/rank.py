@@ -53,9 +53,9 @@ def rank_methods(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Ranking:
-    """Which methods deserve trust on this network and these data.
+    """Rank methods on a network and its data: which of them deserve trust?
 
-    model: the network, as `load` gives it.
+    model: a network, from `load` or built from layers.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
     methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
         and its options, ("lrp-prop", {"eps": 0.2}), or to your own function(model, sequences), which gives an array
@@ -63,13 +63,13 @@ def rank_methods(
     target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
         sigmoid; None is the predicted one.
     unit: "step": steps are removed; "feature": features and single values; None: all three, of words steps alone.
-    reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
-        which leaves steps out.
+    reference: replacement of removed values: "zero", "mean" of the data, a vector (D,), a word; or "omit", which leaves
+        steps out.
     versus, step: as in `explain_all`.
-    measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
-    state: a file that keeps finished parts: the same call continues where another one was interrupted.
-    threads: their number, but for what is timed; None uses the cores where it pays.
-    progress: whether to show a bar; None shows one where there is a terminal.
+    measures: some of `lrpnumpy.evaluate.MEASURES`. Default: all.
+    state: a file that stores finished parts, so that the same call resumes after an interruption.
+    threads: number of threads, except for measurements of time. Default: as many as are useful.
+    progress: show a progress bar. Default: if standard error is a terminal.
     """
     chosen = list(MEASURES)
     if measures is not None:

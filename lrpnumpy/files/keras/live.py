@@ -36,8 +36,8 @@ _NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that
 def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from a live Keras `model`, Sequential or functional: Keras 3 with any backend, tf-keras.
 
-    It is run once on a probe, or on `check`, a batch of inputs as Keras takes them, and its scores are
-    compared. Where it cannot be run, `check` may be a pair (x, scores of x). It is left as it was.
+    The model is run once on a probe, or on `check`, a batch of inputs for Keras, and the scores are compared. If it
+    cannot be run, `check` may be a pair (x, scores of x). The model is not changed.
     """
     known = taken(NAME, hints, _NOT)
     if not all(hasattr(model, name) for name in ("to_json", "layers", "get_weights")):
