@@ -45,17 +45,17 @@ def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
         return made
     if (more := c.ndim - len(flow.axes)) > 0:
         flow = flow.widened(range(more))
-    return net.affine(flow, *_AFFINE[op](net, c)) if op in _AFFINE else net.refuse("divides by a value of the network")
+    if op == "Div from":
+        net.refuse("divides by a value of the network")
+    return net.affine(flow, *_AFFINE[op](c))
 
 
-_AFFINE: dict[str, Callable[[NetworkBuild, np.ndarray], tuple[Any, Any]]] = {
-    "Add": lambda net, c: (None, c),
-    "Add from": lambda net, c: (None, c),
-    "Sub": lambda net, c: (None, -c),
-    "Sub from": lambda net, c: (np.full(1, -1.0), c),
-    "Mul": lambda net, c: (c, None),
-    "Mul from": lambda net, c: (c, None),
-    "Div": lambda net, c: (1 / c, None),
+_AFFINE: dict[str, Callable[[np.ndarray], tuple[Any, Any]]] = {  # scale and shift
+    **dict.fromkeys(("Add", "Add from"), lambda c: (None, c)),
+    **dict.fromkeys(("Mul", "Mul from"), lambda c: (c, None)),
+    "Sub": lambda c: (None, -c),
+    "Sub from": lambda c: (np.full(1, -1.0), c),
+    "Div": lambda c: (1 / c, None),
 }
 
 

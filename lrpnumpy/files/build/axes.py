@@ -127,12 +127,13 @@ def _regrouped(
     return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
 
 
-def _shape(net: NetworkBuild, value: Any) -> list[Any]:
-    """A constant that is the shape of something."""
-    found = net.constant(value, "its shape").reshape(-1)
+def _shape(net: NetworkBuild, node: OperationNode, values: Values) -> list[Any]:
+    """The shape that a node makes: an attribute, or a constant."""
+    given = node.attributes.get("shape")
+    found = np.array(given) if given else net.constant(values[1], "its shape").reshape(-1)
     if found.size > 32:
         net.refuse("has a shape of more than 32 axes")
-    return list(found)
+    return [one if isinstance(one, Dim) else int(one) for one in found]
 
 
 def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -141,9 +142,7 @@ def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
         at = node.attributes.get("axis", 1)
         at = at + len(before) if at < 0 else at
         return reshaped(net, flow, [product(before[:at]), product(before[at:])])
-    given = node.attributes.get("shape")
-    given = _shape(net, values[1] if not given else np.array(given))
-    target = [one if isinstance(one, Dim) else int(one) for one in given]
+    target = _shape(net, node, values)
     if not node.attributes.get("allowzero", 0):
         target = [before[k] if one == 0 and k < len(before) else one for k, one in enumerate(target)]
     return reshaped(net, flow, target)
@@ -213,8 +212,13 @@ def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: in
     return made
 
 
-def _gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    """Places of an axis, or the vectors of token ids."""
     axis = node.attributes.get("axis", 0)
+    if "index" in node.attributes:  # of a live module
+        values = [values[0], node.attributes["index"]]
+    if isinstance(values[1], (int, Dim)):
+        values = [values[0], np.asarray(values[1])]
     if isinstance(values[1], NetworkValue):
         if isinstance(values[0], NetworkValue) or axis != 0:
             net.refuse("takes positions that are known only when the network runs, which is not supported")
@@ -312,7 +316,7 @@ def _split(net: NetworkBuild, node: OperationNode, values: Values) -> list[Netwo
 def _expand(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Broadcasting, of a vector to steps too."""
     flow = net.flow(values[0])
-    given: list[Any] = [one if isinstance(one, Dim) else int(one) for one in _shape(net, values[1])]
+    given = _shape(net, node, values)
     if node.op == "Tile":
         given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
     flow = flow.widened(range(max(0, len(given) - len(flow.axes))))
@@ -363,6 +367,11 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
 
+def stacked(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    """Values along a new axis."""
+    return _concat(net, node, [net.flow(one).widened([node.attributes["axis"]]) for one in values])
+
+
 def _reverse_sequence(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
@@ -409,7 +418,7 @@ OPERATIONS: dict[str, Operation] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Slice": _slice,
-    "Gather": _gather,
+    "Gather": gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "Split": _split,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, PeepholeLSTM, Reverse
+from lrpnumpy.layers.recurrent import Recurrent
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
 _DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
@@ -31,8 +31,8 @@ _NUMBERS = {
 
 def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue | None]:
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
-    x, W, R, B, lengths, *start = (*values, *[None] * 8)[:8]
-    peepholes = start.pop()
+    x, W, R, B, lengths, *start, peepholes = (*values, *[None] * 8)[:8]
+    start = start[: 2 if node.op == "LSTM" else 1]
     first = node.attributes.get("layout", 0)
     if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
@@ -43,52 +43,59 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
     cells = _cells(net, node, net.constant(W, "its weights"), net.constant(R, "its weights"), B)
     if peepholes is not None:
         cells = _with_peepholes(net, cells, net.constant(peepholes, "its peepholes"))
-    direction, n, H = node.attributes.get("direction", "forward"), len(cells), cells[0].units
-    states = [_starts(net, one, n, H, first) for one in start[: 2 if node.op == "LSTM" else 1]]
+    direction = node.attributes.get("direction", "forward")
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
-    wants_cell = len(node.outputs) > 2 and node.outputs[2] in net.used
-    from_network = any(isinstance(one, NetworkValue) for side in states for one in side)
-    if n == 2 and not wants_cell and not from_network:
-        ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
-        every: tuple[str, ...] = (net.put(Bidirectional(ahead, back), net.rows(x).values[0]),)
-        last: tuple[str, ...] = (f"{every[0]}:last",)
-        cell_states = last  # which nothing takes
-    else:
-        runs = [_one_way(net, x, cells[k], [side[k] for side in states], way) for k, way in enumerate(ways)]
-        every, last = tuple(run[0] for run in runs), tuple(f"{run[1]}:last" for run in runs)
-        cell_states = tuple(f"{run[1]}:cell" for run in runs)
-    index = np.arange(n * H).reshape(n, H)
+    every, ends = _directions(
+        net, node, x, cells, ways, [_starts(net, one, cells, k, first) for k, one in enumerate(start)]
+    )
+    index = np.arange(len(cells) * cells[0].units).reshape(len(cells), -1)
     Y = NetworkValue(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
-    Y_h = NetworkValue(last, ("N", "F", "F") if first else ("F", "N", "F"), index)
-    return [Y, Y_h, replace(Y_h, values=cell_states) if node.op == "LSTM" else None]
+    return [Y, *(NetworkValue(end, ("N", "F", "F") if first else ("F", "N", "F"), index) for end in ends)]
 
 
-def custom_cell(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
-    """A cell of a live module, and start states: its output at every step (T, N, F), and its final states (N, F)."""
-    cell = node.attributes.get("cell")
-    if not isinstance(cell, Cell):
+def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
+    """Cells of a live module: outputs at every step (T, N, F), and final states (directions, N, F)."""
+    layer = node.attributes.get("cell")
+    if not isinstance(layer, Recurrent):
         net.refuse("is not an operation of ONNX")
-    count = len(cell.statement.inputs)
+    cells = [cell for _, cell, _ in layer.directions]
+    count = len(cells[0].statement.inputs)
     first, *others = (net.flow(one) for one in values[:count])
     x = net.series(first, ("T", "N", "F"))
     more = [net.series(one, ("T", "N", "F") if one.has_steps else ("N", "F")) for one in others]
-    states: list[Any] = []
-    for value in values[count:]:
-        if isinstance(value, NetworkValue):
-            states.append(net.series(value, ("N", "F")))
-            continue
-        rows = net.constant(value, "its start state")
-        rows = rows.reshape(-1, rows.shape[-1])
-        if (rows != rows[:1]).any():
-            net.refuse("has start states that differ between sequences")
-        states.append(rows[0] if rows.any() else None)
-    name, _ = _one_way(net, x, cell, states, 1, [net.rows(one).values[0] for one in more])
-    Y = NetworkValue((name,), ("T", "N", "F"), np.arange(cell.outputs), x.steps)
-    widths = [net.sizes[f"{name}:{one}"].width for one in cell.states]
-    ends = [
-        NetworkValue((f"{name}:{one}",), ("N", "F"), np.arange(n)) for one, n in zip(cell.states, widths, strict=True)
-    ]
-    return [Y, *ends]
+    starts = [_starts(net, one, cells, k, 0) for k, one in enumerate(values[count:])]
+    names = [net.rows(one).values[0] for one in more]
+    every, ends = _directions(net, node, x, cells, [1, -1][: len(cells)], starts, names)
+    made = [NetworkValue(every, ("T", "N", "F"), np.arange(layer.outputs), x.steps)]
+    for end, width in zip(ends, _widths(cells[0]), strict=True):
+        made.append(NetworkValue(end, ("F", "N", "F"), np.arange(len(cells) * width).reshape(-1, width)))
+    return made
+
+
+def _final(cell: Cell) -> tuple[str, ...]:
+    """The outputs of a cell that are its final states."""
+    return cell.OUTPUTS[-len(cell.states) :]
+
+
+def _widths(cell: Cell) -> list[int]:
+    """The width of each state."""
+    return [cell.output_width(name, cell.units) for name in _final(cell)]
+
+
+def _directions(
+    net: NetworkBuild, node: OperationNode, x: NetworkValue, cells: list[Cell], ways: Sequence[int],
+    states: Sequence[list[Any]], others: Sequence[str] = (),
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:  # fmt: skip
+    """The values with the outputs of every step, and with each final state, of all directions."""
+    wants_states = any(name in net.used for name in node.outputs[2:])
+    from_network = any(isinstance(one, NetworkValue) for side in states for one in side)
+    if len(cells) == 2 and not wants_states and not from_network:
+        ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
+        name = net.put(Bidirectional(ahead, back), net.rows(x).values[0], *others)
+        return (name,), [(f"{name}:last",)] * len(cells[0].states)  # of which only the first is taken
+    runs = [_one_way(net, x, cell, [side[k] for side in states], ways[k], others) for k, cell in enumerate(cells)]
+    ends = [tuple(f"{name}{end}" for _, name in runs) for end in _final(cells[0])]
+    return tuple(run[0] for run in runs), ends
 
 
 def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
@@ -173,8 +180,9 @@ def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: NetworkBuild, state: Any, n: int, H: int, first: int) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, first: int) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
+    n, H = len(cells), _widths(cells[0])[number]
     if isinstance(state, NetworkValue):
         at = 1 if first else 0
         state = net.series(state, ("N", "F", "F") if first else ("F", "N", "F"))

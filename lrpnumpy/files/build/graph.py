@@ -297,18 +297,15 @@ class _Run(NetworkBuild):
         self.model = self.finished(flow)
         self.note("ONNX' gates are reordered, and biases that are added are one")
 
+    def is_state(self, value: Any) -> bool:
+        """Whether a value is the final state of a recurrent layer."""
+        return isinstance(value, NetworkValue) and all(":" in name for name in value.values)
+
     def result(self) -> str:
         """The name of the output that gives the scores."""
         names, which = [*self.graph.outputs], self.asked.which
         if which is None and len(names) > 1:
-            flows = {name: self.values.get(name) for name in names}
-            names = [
-                name
-                for name, one in flows.items()
-                if not (
-                    isinstance(one, NetworkValue) and all(value.endswith((":last", ":cell")) for value in one.values)
-                )
-            ]
+            names = [name for name in names if not self.is_state(self.values.get(name))]
         if which in names or (which is None and len(names) == 1):
             return which if which is not None else names[0]
         listed = ", ".join(repr(name[:80]) for name in self.graph.outputs[:20])

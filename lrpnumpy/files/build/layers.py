@@ -11,8 +11,8 @@ import numpy as np
 from lrpnumpy.files.build.arithmetic import OPERATIONS as ARITHMETIC
 from lrpnumpy.files.build.arithmetic import attended, dot_products, is_same, join
 from lrpnumpy.files.build.axes import OPERATIONS as AXES
-from lrpnumpy.files.build.axes import Operation, Values, given_axes
-from lrpnumpy.files.build.cells import custom_cell, recurrent
+from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, stacked
+from lrpnumpy.files.build.cells import module_cells, recurrent
 from lrpnumpy.files.build.constants import numbers
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
@@ -356,4 +356,10 @@ OPERATIONS: dict[str, Operation] = {
     "HardSwish": _hard_swish,
     "Clip": _clip,
 }
-OF_MODULES: dict[str, Operation] = {"Cell": custom_cell, "Attention": _attention}  # whole layers, of live modules
+OF_MODULES: dict[str, Operation] = {  # of live modules
+    "Cell": module_cells,
+    "Attention": _attention,
+    "Linear": lambda net, node, values: _gemm(net, node._replace(attributes={"transB": 1}), values),
+    "Embedding": gather,
+    "Stack": stacked,
+}

@@ -7,6 +7,7 @@ TensorFlow's exporters do this for networks that take one step and hand on their
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -72,6 +73,13 @@ def _operations(step: _Step) -> Iterator[OperationNode]:
         yield OperationNode("Squeeze", "", where, (inner,), (name,), {"axes": [0]})
 
 
+# Patterns of operations: a name matches any value. The inputs of sums and products may come in either order.
+Pattern = str | tuple[Any, ...]
+_HIDDEN: Pattern = ("Mul", ("Sigmoid", "o"), ("Tanh", "new c"))
+_CELL: Pattern = ("Add", ("Mul", ("Sigmoid", "f"), "c"), ("Mul", ("Sigmoid", "i"), ("Tanh", "g")))
+_GATES: Pattern = ("Add", ("Add", ("MatMul", "x", "U"), ("MatMul", "h", "W")), "b")
+
+
 class _Search:
     """The nodes by what they make."""
 
@@ -79,59 +87,48 @@ class _Search:
         self.constants = graph.constants
         self.made_by = {name: node for node in graph.nodes for name in node.outputs}
 
-    def parts(self, name: str, *ops: str) -> list[str] | None:
-        """The inputs of the node that makes a value, those of these operations first; None where they are others."""
+    def matches(self, name: str, pattern: Pattern) -> Iterator[dict[str, str]]:
+        """The values that the names of a pattern are, for each way in which it fits."""
+        if isinstance(pattern, str):
+            yield {pattern: name}
+            return
+        op, *inner = pattern
         node = self.made_by.get(name)
-        found = [] if node is None else list(node.inputs)
-        if len(found) != len(ops):
-            return None
-        for order in (found, found[::-1]):
-            if all(op in ("", self.op(one)) for op, one in zip(ops, order, strict=True)):
-                return order
-        return None
-
-    def op(self, name: str) -> str:
-        return self.made_by[name].op if name in self.made_by else ""
+        if node is None or node.op != op or len(node.inputs) != len(inner):
+            return
+        orders = [node.inputs, node.inputs[::-1]] if op in ("Add", "Mul") else [node.inputs]
+        for order in orders:
+            parts = [list(self.matches(one, part)) for one, part in zip(order, inner, strict=True)]
+            for found in itertools.product(*parts):
+                yield {key: value for part in found for key, value in part.items()}
 
     def step(self, node: OperationNode) -> _Step | None:
         """The step whose output h' this node computes."""
-        if node.op != "Mul" or len(node.inputs) != 2:
-            return None
-        (new_h,) = node.outputs
-        last = self.parts(new_h, "Sigmoid", "Tanh")
-        new_c = (self.parts(last[1], "Add") or [""])[0] if last else ""
-        sides = self.parts(new_c, "Mul", "Mul") if new_c else None
-        if last is None or sides is None:
-            return None
-        for kept, added in (sides, sides[::-1]):
-            old, new = self.parts(kept, "Sigmoid", ""), self.parts(added, "Sigmoid", "Tanh")
-            if old is not None and new is not None and self.op(old[1]) not in ("Tanh", "Sigmoid"):
-                inner = [self.parts(one, "Split") for one in (new[0], last[0], old[0], new[1])]  # i, o, f, g
-                return self.gates([one[0] for one in inner if one], old[1], new_h, new_c)
+        for new_h in node.outputs if node.op == "Mul" else ():
+            for last in self.matches(new_h, _HIDDEN):
+                for found in self.matches(last["new c"], _CELL):
+                    gates = [found["i"], last["o"], found["f"], found["g"]]
+                    split = self.made_by.get(gates[0])
+                    if split is None or split.op != "Split" or split.attributes.get("axis") not in (1, -1):
+                        continue
+                    order = [split.outputs.index(gate) for gate in gates if gate in split.outputs]
+                    arrays = self.arrays(split.inputs[0], order) if sorted(order) == [0, 1, 2, 3] else None
+                    if arrays is not None:
+                        x, h, U, W, b = arrays
+                        return _Step(x, h, found["c"], U, W, b, new_h, last["new c"])
         return None
 
-    def gates(self, gates: list[str], c: str, new_h: str, new_c: str) -> _Step | None:
-        """The arrays of the sum that the gates are parts of."""
-        node = self.made_by.get(gates[0]) if len(set(gates)) == 4 else None
-        if node is None or sorted(node.outputs) != sorted(gates) or node.attributes.get("axis") not in (1, -1):
-            return None
-        order = [node.outputs.index(gate) for gate in gates]
-        shifted = self.parts(node.inputs[0], "Add", "")
-        both = self.parts(shifted[0], "MatMul", "MatMul") if shifted else None
-        if shifted is None or both is None:
-            return None
-        b = self.constants.get(shifted[1])
-        products = [self.made_by[one].inputs for one in both]
-        arrays: list[Any] = [self.constants.get(one[1]) for one in products]
-        if b is None or any(one is None or one.ndim != 2 for one in arrays):
-            return None
-        H = b.size // 4
-        for k, (U, W) in enumerate((arrays, arrays[::-1])):
-            x, h = products if k == 0 else products[::-1]
-            if b.shape == (4 * H,) and U.shape[1:] == W.shape[1:] == (4 * H,) and len(W) == H and self.is_state(h[0]):
+    def arrays(self, total: str, order: list[int]) -> tuple[Any, ...] | None:
+        """x, h, and the arrays of the sum that the gates are parts of."""
+        for found in self.matches(total, _GATES):
+            U, W, b = (self.constants.get(found[name]) for name in "UWb")
+            if U is None or W is None or b is None or not self.is_state(found["h"]):
+                continue
+            H = b.size // 4
+            if b.shape == (4 * H,) and U.shape[1:] == (4 * H,) and W.shape == (H, 4 * H):
                 U, W = (_ordered(one.T, order, H) for one in (U, W))
                 bias = np.concatenate([_ordered(b, order, H), np.zeros_like(b)])[None]
-                return _Step(x[0], h[0], c, U, W, bias, new_h, new_c)
+                return found["x"], found["h"], U, W, bias
         return None
 
     def is_state(self, name: str) -> bool:

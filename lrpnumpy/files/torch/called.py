@@ -192,24 +192,29 @@ def _is_batch_first(module: Any) -> bool:
 
 def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> Iterator[ModuleCall]:
     """The calls with the tensors of `check`."""
+    parameters = list(inspect.signature(module.forward).parameters)
     found: list[Any] = []
+    names: list[str] = []
 
-    def placed(value: Any) -> Any:
+    def placed(value: Any, name: str) -> Any:
         if hasattr(value, "detach"):
             found.append(value)
+            names.append(name)
             return _Place(len(found) - 1)
         if isinstance(value, Mapping):
-            return {key: placed(item) for key, item in value.items()}
+            return {key: placed(item, str(key)) for key, item in value.items()}
         if isinstance(value, (tuple, list)):
-            return type(value)(map(placed, value))
+            return type(value)(placed(item, f"{name}_{key}") for key, item in enumerate(value))
         return value
 
-    template = placed(arguments)
+    args, kwargs = arguments
+    parameters += [f"x{k}" for k in range(len(parameters), len(args))]
+    template = tuple(map(placed, args, parameters)), placed(kwargs, "")
     if not found:
         raise LrpError(
             "from_torch: check contains no tensor; pass an input that the module takes, or a tuple of its inputs."
         )
-    names = _names(module, template)
+    names = [f"{name}_{k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     options = [_options(module, one, k == 0, name) for k, (one, name) in enumerate(zip(found, names, strict=True))]
     for chosen in itertools.islice(itertools.product(*options), _TRIES):
         ports = [_port(name, axes, one) for name, axes, one in zip(names, chosen, found, strict=True)]
@@ -250,28 +255,6 @@ def _port(name: str, axes: str, tensor: Any) -> Port:
         constant = float(tensor.reshape(-1)[0])
     high = 1 if tensor.is_floating_point() or is_bool or not tensor.numel() else int(tensor.max()) + 1
     return Port(name, axes, tuple(tensor.shape), tensor.dtype, constant, (0, max(high, 1)))
-
-
-def _names(module: Any, template: Any) -> list[str]:
-    """A name for every tensor of the arguments, by the names of the module's parameters."""
-    parameters = list(inspect.signature(module.forward).parameters)
-    args, kwargs = template
-    found = []
-
-    def walk(value: Any, name: str) -> None:
-        if isinstance(value, _Place):
-            found.append(name)
-        elif isinstance(value, Mapping):
-            for key, item in value.items():
-                walk(item, str(key))
-        elif isinstance(value, (tuple, list)):
-            for key, item in enumerate(value):
-                walk(item, f"{name}_{key}")
-
-    for k, value in enumerate(args):
-        walk(value, parameters[k] if k < len(parameters) else f"x{k}")
-    walk(kwargs, "")
-    return [f"{name}_{k}" if found.count(name) > 1 else name for k, name in enumerate(found)]
 
 
 def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:

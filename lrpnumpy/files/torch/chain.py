@@ -21,13 +21,15 @@ from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _MOST = 7  # modules for which an order is looked for, as an example
 _ATTENTION = re.compile(r"att|score|energy|align")
-_PAD = ("before", "after", "mode")
-_POOLS = {
-    "maxpool": ("size", "stride", "padding"),
-    "avgpool": ("size", "stride", "padding", "count_include_pad"),
-}
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
-WORDS = ("repeat", *_POOLS, "pad", "magnitude", "concat")
+WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their order, and an example
+    "repeat": ((), "repeat"),
+    "maxpool": (("size", "stride", "padding"), "maxpool(2, stride=2, padding=0)"),
+    "avgpool": (("size", "stride", "padding", "count_include_pad"), "avgpool(2, stride=2, padding=0)"),
+    "pad": (("before", "after", "mode"), "pad(0, 64, reflect)"),
+    "magnitude": ((), "magnitude"),
+    "concat": ((), "concat(a, b)"),
+}
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
 _PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
@@ -39,11 +41,6 @@ class Word(NamedTuple):
     settings: dict[str, Any]
     kind: str = "word"
     recurrent: bool = False
-
-    @property
-    def text(self) -> str:
-        """As `layers` has it."""
-        return f"{self.name}({', '.join(f'{key}={value}' for key, value in self.settings.items())})"
 
 
 @dataclass(frozen=True)
@@ -182,17 +179,13 @@ class ModuleOrder:
         """A word of `layers`, its settings by name: maxpool(2, stride=1)."""
         if name == "concat":
             return Word(name, settings)
-        if name == "pad":
-            found = {key: settings.get(f"_{k}", settings.get(key)) for k, key in enumerate(_PAD)}
-            if type(found["before"]) is int and type(found["after"]) is int and found["mode"] in (None, "reflect"):
-                return Word(name, found)
-            raise self.source.error("", f"layers must say pad as 'pad(0, 64, reflect)' or 'pad(1, 1)', got {settings}")
-        keys = _POOLS.get(name, ())
+        keys, example = WORDS[name]
         numbered = {f"_{k}": key for k, key in enumerate(keys)}
         found = {numbered.get(key, key): value for key, value in settings.items()}
-        known = set(found) <= set(keys) and all(type(value) is int for value in found.values())
-        if not known or ("size" in keys and "size" not in found):
-            example = f"{name}(2, stride=2, padding=0)" if keys else name
+        needed = {"size", "before", "after"}.intersection(keys)
+        is_known = needed <= set(found) <= set(keys)
+        numbers = [value for key, value in found.items() if (key, value) != ("mode", "reflect")]
+        if not is_known or any(type(value) is not int for value in numbers):
             raise self.source.error("", f"layers must say {name} as {example!r}, got {settings}")
         return Word(name, found)
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from lrpnumpy.files.build.network import NetworkBuild
 from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, is_branched, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
-    GRU,
     LSTM,
-    RNN,
     Activation,
     Affine,
     AttentionPool,
     AvgPool1D,
     Bidirectional,
+    Cell,
     Concat,
     Conv1D,
     Dense,
@@ -47,23 +47,6 @@ LAST_STEP = (
     "right, or 'mean', 'max' or 'every'"
 )
 NONLINEARITY = "the nonlinearity of the RNN is tanh: say nonlinearity='relu' if it is relu"
-
-
-def lstm(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> LSTM:
-    """PyTorch's arrays of an LSTM, whose gates are in the order i, f, g, o."""
-    H = W.shape[1]
-    b = (biases[0] + biases[1]).reshape(4, H) if biases else None
-    return LSTM(U.reshape(4, H, -1), W.reshape(4, H, H), b)
-
-
-def gru(U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> GRU:
-    """PyTorch's arrays of a GRU, whose gates are in the order r, z, n."""
-    H, order = W.shape[1], [1, 0, 2]
-    b = bn = None
-    if biases:
-        b_x, b_h = (bias.reshape(3, H) for bias in biases)
-        b, bn = np.stack([b_x[1] + b_h[1], b_x[0] + b_h[0], b_x[2]]), b_h[2]
-    return GRU(U.reshape(3, H, -1)[order], W.reshape(3, H, H)[order], b, bn)
 
 
 class TorchBuild:
@@ -179,7 +162,7 @@ class TorchBuild:
             return [Repeat()]
         if word.name == "pad":
             ends = word.settings["before"], word.settings["after"]
-            return [Pad(*ends, mode="reflect") if word.settings["mode"] else Pad(*ends)]
+            return [Pad(*ends, mode="reflect") if "mode" in word.settings else Pad(*ends)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
@@ -300,9 +283,9 @@ class TorchBuild:
         for side in sides(module.two_way):
             U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
             found.append(self.cell(module, U, W, biases))
-        return Bidirectional(found[0], found[1]) if module.two_way else found[0]  # type: ignore[arg-type]
+        return Bidirectional(found[0], found[1]) if module.two_way else found[0]
 
-    def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Layer:
+    def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Cell:
         """One direction of one layer."""
         if module.kind == "lstm":
             self.note("PyTorch's gates of an LSTM are in the order i, f, g, o; its two biases are added")
@@ -315,7 +298,7 @@ class TorchBuild:
         if F not in ("tanh", "relu"):
             F = "tanh"
             self.assume(NONLINEARITY)
-        return RNN(U, W, biases[0] + biases[1] if biases else None, activation=F)
+        return rnn(U, W, biases, F)
 
     def gates(self, module: Module) -> Layer:
         """An LSTM from one Linear for each gate, which takes input and state one behind the other."""

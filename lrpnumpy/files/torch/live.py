@@ -209,12 +209,8 @@ class _Runs(NamedTuple):
     def model(self, source: Source, which: str) -> Imported:
         """The model of one output."""
         runs = [rolled(run, which, size.T) for run, size in zip(self.runs, self.sizes, strict=True)]
-        ports = self.call.inputs
         try:
-            return model_of(
-                source, runs, self.sizes, [port.name for port in ports], [port.axes for port in ports],
-                [port.is_ids for port in ports], which,
-            )  # fmt: skip
+            return model_of(source, runs, self.sizes, self.call.inputs, which)
         except (Different, LrpError) as error:
             text = str(error).removeprefix("from_torch: ").removesuffix(".")
             raise source.error("", f"{text}; {_INSTEAD}") from error

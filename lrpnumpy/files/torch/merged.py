@@ -34,26 +34,20 @@ class Different(Exception):
 
 
 def model_of(
-    source: Source,
-    runs: Sequence[Recorded],
-    sizes: Sequence[Sizes],
-    names: Sequence[str],
-    axes: Sequence[str],
-    integer: Sequence[bool],
-    which: str,
+    source: Source, runs: Sequence[Recorded], sizes: Sequence[Sizes], ports: Sequence[Any], which: str
 ) -> Imported:
-    """The model of the output `which`; `axes` is the meaning of the axes of each input."""
+    """The model of the output `which`; `ports` are the inputs, with the meaning of their axes."""
     merge = _Merge(runs, sizes)
     nodes = merge.nodes(which)
-    ports = []
-    for name, inner, kind in zip(names, runs[0].inputs, integer, strict=True):
-        shape = merge.value([run.shapes[inner] for run in runs])
+    inputs = []
+    for port, name in zip(ports, runs[0].inputs, strict=True):
+        shape = merge.value([run.shapes[name] for run in runs])
         dims = tuple(repr(n).removeprefix("1*") if isinstance(n, Dim) else n for n in shape)
-        ports.append(OperationInput(name, kind, dims))
-    renamed = dict(zip(runs[0].inputs, names, strict=True))
+        inputs.append(OperationInput(port.name, port.is_ids, dims))
+    renamed = {name: port.name for name, port in zip(runs[0].inputs, ports, strict=True)}
     nodes = [node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes]
-    graph = OperationGraph(tuple(ports), (merge.names(which),), merge.constants, tuple(nodes))
-    return build(source, graph, axes=dict(zip(names, axes, strict=True)))
+    graph = OperationGraph(tuple(inputs), (merge.names(which),), merge.constants, tuple(nodes))
+    return build(source, graph, axes={port.name: port.axes for port in ports})
 
 
 class _Merge:
@@ -167,24 +161,7 @@ class _Merge:
         def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> OperationNode:
             return OperationNode(kind, "", op.where, tuple(inputs), tuple(outputs), more)
 
-        if kind == "Linear":
-            return [node("Gemm", inputs, [out], transB=1)]
-        if kind == "Embedding":
-            return [node("Gather", inputs, [out])]
-        if kind == "Gather":
-            index = attributes["index"]
-            key = self.constants_of(index if isinstance(index, (np.ndarray, Spread, Unknown)) else sizes([index])[0])
-            return [node("Gather", [*inputs, key], [out], axis=attributes["axis"])]
-        if kind == "Reshape":
-            return [node("Reshape", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out], allowzero=1)]
-        if kind == "Expand":
-            return [node("Expand", [*inputs, self.constants_of(sizes(attributes["shape_to"]))], [out])]
-        if kind == "Stack":
-            parts = [f"{out}/{k}" for k in range(len(inputs))]
-            wide = [node("Unsqueeze", [one], [part], axes=[attributes["axis"]])
-                    for one, part in zip(inputs, parts, strict=True)]  # fmt: skip
-            return [*wide, node("Concat", parts, [out], axis=attributes["axis"])]
-        if kind in ("LSTMCell", "GRUCell", "RNNCell"):
+        if kind == "CellStep":
             return self.one_step(op, node)
         if kind == "SetItem":
             return self.filled(op, made, node)
@@ -193,12 +170,6 @@ class _Merge:
         if kind.startswith("Reduce") or kind in ("Squeeze", "Unsqueeze"):
             attributes = {**attributes, "axes": [int(k) for k in attributes["axes"]]}
         return [OperationNode(kind, "", op.where, inputs, op.outputs, attributes)]
-
-    def constants_of(self, value: Any) -> str:
-        """A constant of the graph."""
-        key = f"constant {len(self.constants)}"
-        self.constants[key] = value if isinstance(value, (Spread, Unknown)) else np.asarray(value)
-        return key
 
     def mean(self, op: Op, made: list[OperationNode]) -> OperationNode | None:
         """A sum over all steps that is divided by their number."""
@@ -212,20 +183,11 @@ class _Merge:
 
     def one_step(self, op: Op, node: Any) -> list[OperationNode]:
         """A cell that is used once: a layer of one step."""
-        kind = op.op.removesuffix("Cell")
-        count = 2 if kind == "LSTM" else 1
-        x, states, arrays = op.inputs[0], op.inputs[1 : 1 + count], op.inputs[1 + count :]
-        wide = [f"{op.outputs[0]}/{k}" for k in range(count + 1)]
-        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip((x, *states), wide, strict=True)]
-        attributes = {**op.attributes, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+        wide = [f"{op.outputs[0]}/{k}" for k in range(len(op.inputs))]
         ends = [f"{one}/end" for one in op.outputs]
-        inputs = [wide[0], *arrays, *[""] * (4 - len(arrays)), *wide[1:]]
-        layer = node(kind, inputs, ["", *ends], **attributes)
-        return [
-            *before,
-            layer,
-            *(node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)),
-        ]
+        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip(op.inputs, wide, strict=True)]
+        after = [node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)]
+        return [*before, node("Cell", wide, [f"{op.outputs[0]}/every", *ends], **op.attributes), *after]
 
     def filled(self, op: Op, made: list[OperationNode], node: Any) -> list[OperationNode]:
         """A tensor that is written part by part, once all of it is: the parts, one beside the other."""

@@ -6,7 +6,7 @@ a list of parts. The code between them is not in it: only inside an nn.Sequentia
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,27 +123,36 @@ def walk(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Ite
 
 def describe(source: Source, module: Pickled) -> Described:
     """The description of a pickled module."""
+
+    def look(module: Pickled, name: str, depth: int) -> _Seen:
+        source.budget.level(name, depth)
+        source.budget.visit(name)
+        state = _state(module)
+        place, _, kind = module.name.rpartition(".")
+        parts = (pickles.entries(state["_modules"]) or {}).items()
+        inside = [(pickles.text(key), part) for key, part in parts if is_module(part)]
+        settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
+        return place, kind[:80], inside, settings
+
     found = Described(module.name.rpartition(".")[2][:80])
-    _add(source, found, module, "", 0)
+    _add(found, look, module)
     return found
 
 
-def _add(source: Source, found: Described, module: Pickled, name: str, depth: int) -> list[str]:
+_Seen = tuple[str, str, list[tuple[str, Any]], dict[str, Any]]  # place and name of a class, parts by name, settings
+
+
+def _add(found: Described, look: Callable[..., _Seen], module: Any, name: str = "", depth: int = 0) -> list[str]:
     """Add a module and those inside it; the names of the parts that were added."""
-    source.budget.level(name, depth)
-    source.budget.visit(name)
-    state = _state(module)
-    place, _, kind = module.name.rpartition(".")
-    inside = [(k, part) for k, part in (pickles.entries(state["_modules"]) or {}).items() if is_module(part)]
+    place, kind, inside, settings = look(module, name, depth)
+    is_foreign = not place.startswith("torch.nn")
     if not inside:
-        settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
-        found.parts.append(ModulePart(name, kind[:80], settings, foreign=not place.startswith("torch.nn")))
+        found.parts.append(ModulePart(name, kind, settings, is_foreign))
         return [name]
     parts = []
     for key, part in inside:
-        below = f"{name}.{pickles.text(key)}" if name else pickles.text(key)
-        parts += _add(source, found, part, below, depth + 1)
-    if kind == "Sequential" and place.startswith("torch.nn"):
+        parts += _add(found, look, part, f"{name}.{key}" if name else key, depth + 1)
+    if kind == "Sequential" and not is_foreign:
         found.sequences.append(parts)
     return parts
 
@@ -161,20 +170,12 @@ def _plain_one(value: Any) -> Any:
 
 def describe_live(module: Any) -> Described:
     """The description of a module of a running torch."""
+
+    def look(module: Any, name: str, depth: int) -> _Seen:
+        settings = {key: getattr(module, key) for key in _SETTINGS if hasattr(module, key)}
+        settings["bias"] = settings.get("bias") is not None
+        return type(module).__module__, type(module).__name__, list(module.named_children()), settings
+
     found = Described(type(module).__name__)
-
-    def add(one: Any, name: str) -> list[str]:
-        ours = type(one).__module__.startswith("torch.nn")
-        inside = list(one.named_children())
-        if not inside:
-            settings = {key: getattr(one, key) for key in _SETTINGS if hasattr(one, key)}
-            settings["bias"] = bool(settings["bias"] is not None) if "bias" in settings else None
-            found.parts.append(ModulePart(name, type(one).__name__, settings, foreign=not ours))
-            return [name]
-        parts = [part for key, child in inside for part in add(child, f"{name}.{key}" if name else key)]
-        if type(one).__name__ == "Sequential" and ours:
-            found.sequences.append(parts)
-        return parts
-
-    add(module, "")
+    _add(found, look, module)
     return found

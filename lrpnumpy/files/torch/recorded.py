@@ -7,7 +7,7 @@ branches and loops just run. What a condition decides is what the probes decide,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +18,28 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
 _SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
            "new_tensor", "rand_like", "randn_like")  # fmt: skip
 _CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
+
+
+def _sliced(x: np.ndarray, axes: Sequence[int], starts: Any, ends: Any, steps: Any) -> np.ndarray:
+    where = [slice(None)] * x.ndim
+    for axis, *limits in zip(axes, starts, ends, steps, strict=True):
+        where[axis] = slice(*limits)
+    return x[tuple(where)]
+
+
+# What operations that only move numbers do to an array: for the shapes of values, and for constants.
+MOVES: dict[str, Callable[..., np.ndarray]] = {
+    "Transpose": lambda x, perm: x.transpose(perm),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes)),
+    "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)),
+    "Reshape": lambda x, shape: x.reshape(shape),
+    "Expand": lambda x, shape: np.broadcast_to(x, shape),
+    "Slice": _sliced,
+    "Gather": lambda x, axis, index: np.take(x, index, axis),
+    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
+    "Stack": lambda *parts, axis: np.stack(parts, axis),
+    "MatMul": np.matmul,
+}
 
 
 class Op(NamedTuple):
@@ -57,14 +79,51 @@ class Recorded:
     ops: list[Op] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)  # constants
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    cells: dict[tuple[str, ...], Any] = field(default_factory=dict)  # recurrent cells by the names of their arrays
     result: Any = None  # what the module gave
 
-    def emit(self, op: str, inputs: Sequence[str], shape: Sequence[int], where: str = "", **attributes: Any) -> str:
-        """Add an operation with one output of this shape."""
+    def emit(
+        self, op: str, inputs: Sequence[str], where: str = "", shape: Any = None, ops: Any = None, **attributes: Any
+    ) -> str:
+        """Add an operation with one output, to the list of the run or to `ops`.
+
+        `shape` is left out where it follows: of what only moves numbers, and of what its inputs are broadcast to.
+        """
         name = f"v{len(self.shapes)}"
-        self.ops.append(Op(op, tuple(inputs), (name,), attributes, where or op))
+        if op in MOVES:
+            if op in ("Reshape", "Expand"):
+                attributes["shape"] = shape
+            known = [self.arrays.get(one) for one in inputs]
+            if all(one is not None for one in known):
+                self.arrays[name] = MOVES[op](*known, **attributes)
+            zeros = [np.broadcast_to(np.int8(0), self.shapes[one]) for one in inputs]
+            shape = MOVES[op](*zeros, **attributes).shape
+        elif shape is None:
+            shape = np.broadcast_shapes(*(self.shapes[one] for one in inputs))
+        (self.ops if ops is None else ops).append(Op(op, tuple(inputs), (name,), attributes, where or op))
         self.shapes[name] = tuple(shape)
         return name
+
+    def emits(
+        self, op: str, inputs: Sequence[str], shapes: Sequence[Any], where: str = "", ops: Any = None, **attributes: Any
+    ) -> list[str]:
+        """Add an operation with several outputs of these shapes."""
+        ops = self.ops if ops is None else ops
+        names = [self.emit(op, inputs, where, shapes[0], ops, **attributes)]
+        for shape in shapes[1:]:
+            names.append(f"{names[0]}.{len(names)}")
+            self.shapes[names[-1]] = tuple(shape)
+        ops[-1] = ops[-1]._replace(outputs=tuple(names))
+        return names
+
+    def some(self, name: str, axis: int, start: int | None, stop: int | None, step: int = 1) -> str:
+        """Places along an axis; a single one is a step of a series, which a loop may take."""
+        if start is not None and step == 1 and (stop == start + 1 or (start == -1 and stop is None)):
+            return self.emit("Unsqueeze", [self.emit("Gather", [name], axis=axis, index=start)], axes=[axis])
+        if (start or 0, stop, step) == (0, None, 1):
+            return name
+        ends = [2**31 if stop is None else stop]
+        return self.emit("Slice", [name], axes=[axis], starts=[start or 0], ends=ends, steps=[step])
 
     def constant(self, array: Any) -> str:
         """An array by name; the same numbers have the same name."""
@@ -126,7 +185,8 @@ class _Recorder:
     def __init__(self, inputs: Sequence[Any]) -> None:
         self.run = Recorded([f"in{k}" for k in range(len(inputs))])
         self.names: dict[int, str] = {}
-        self.pieces: dict[int, tuple[str, dict[str, Any]]] = {}  # of a split tensor, named where they are used
+        # of a split tensor, named where they are used: its name, the axis, and from where to where
+        self.pieces: dict[int, tuple[str, int, int, int | None]] = {}
         self.alive: list[Any] = []  # a tensor that is freed may leave its id to another
         for name, tensor in zip(self.run.inputs, inputs, strict=True):
             self.bind(tensor, name)
@@ -153,15 +213,11 @@ class _Recorder:
         kind = "b" if str(tensor.dtype) == "torch.bool" else "f" if tensor.is_floating_point() else "i"
         shape = tuple(tensor.shape)
         if id(tensor) in self.pieces:
-            source, attributes = self.pieces[id(tensor)]
-            name = self.run.emit("Gather" if "index" in attributes else "Slice", [source], shape, **attributes)
-            if attributes.get("axes") and shape[attributes["axes"][0]] == 1:
-                (axis,), (index,) = attributes["axes"], attributes["starts"]
-                self.run.ops.pop()
-                name = self.run.emit("Gather", [source], [*shape[:axis], *shape[axis + 1 :]], axis=axis, index=index)
-                name = self.run.emit("Unsqueeze", [name], shape, axes=[axis])
-            if source in self.run.arrays:
-                self.run.arrays[name] = as_numpy(tensor).copy()
+            source, axis, start, stop = self.pieces[id(tensor)]
+            if stop is None:
+                name = self.run.emit("Gather", [source], axis=axis, index=start)
+            else:
+                name = self.run.some(source, axis, start, stop)
             return Arg(name, shape, kind, self.run.arrays.get(name))
         if id(tensor) not in self.names:
             self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
@@ -210,13 +266,12 @@ class _Recorder:
         axis = source.axis(int(named.get("dim", more[at] if len(more) > at else 0)))
         begin = 0
         for k, part in enumerate(parts):
-            attributes: dict[str, Any] = {"axis": axis, "index": k}
+            self.names.pop(id(part), None)
+            self.pieces[id(part)] = source.name, axis, k, None
             if at == 1:
                 end = begin + part.shape[axis]
-                attributes = {"axes": [axis], "starts": [begin], "ends": [end], "steps": [1]}
+                self.pieces[id(part)] = source.name, axis, begin, end
                 begin = end
-            self.names.pop(id(part), None)
-            self.pieces[id(part)] = source.name, attributes
             self.alive.append(part)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import needed
 from lrpnumpy.files.torch.recorded import Op, Recorded
-from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated
+from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total
+from lrpnumpy.layers import Layer
+from lrpnumpy.lazy import cached_property
 
-_CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 _EACH = (  # operations on every number, or on the last axis
     "Linear", "Add", "Sub", "Mul", "Div", "Pow", "Relu", "Tanh", "Sigmoid", "Exp", "Swish", "Mish", "Softsign", "Selu",
     "HardSwish", "Neg", "Sqrt", "Reciprocal", "Elu", "Celu", "LeakyRelu", "HardSigmoid", "Clip", "Gelu", "Softplus",
@@ -45,6 +47,17 @@ def rolled(run: Recorded, which: str, T: int) -> Recorded:
     return run
 
 
+def _reached(after: Sequence[set[int]], start: int) -> set[int]:
+    """What can be reached from a place."""
+    found: set[int] = set()
+    waiting = [start]
+    while waiting:
+        new = after[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
 def _roll_one(run: Recorded, which: str, T: int) -> bool:
     """Roll up the first loop, if there is one."""
     kinds = [op.op for op in run.ops]
@@ -56,7 +69,7 @@ def _roll_one(run: Recorded, which: str, T: int) -> bool:
             steps = [run.ops[k : k + length] for k in range(begin, end, length)]
             shapes, arrays, ops = dict(run.shapes), dict(run.arrays), run.ops
             try:
-                _Loop(run, steps).roll(begin, end, which)
+                _Loop(run, steps).roll(begin, which)
                 return True
             except (_NoLoop, NotStated, LrpError):
                 run.shapes, run.arrays, run.ops = shapes, arrays, ops
@@ -123,8 +136,10 @@ class _Loop:
 
     def attribute(self, j: int, key: str, values: Sequence[Any]) -> None:
         first = values[0]
-        if key in ("layer", "cell"):
-            raise _NoLoop
+        if isinstance(first, Layer):
+            if any(one is not first for one in values):
+                raise _NoLoop
+            return
         if all(np.array_equal(one, first) for one in values):
             return
         if key != "index" or not all(isinstance(one, int) for one in values):
@@ -143,50 +158,25 @@ class _Loop:
         first, jump = self.moves[j]
         return size == self.T and first % size == (0 if jump > 0 else size - 1)
 
+    @cached_property
     def groups(self) -> list[list[int]]:
         """Operations that depend on each other from step to step, in an order in which they can be made."""
-        count = len(self.first)
-        after: list[set[int]] = [set() for _ in range(count)]
-        for (j, _), (k, _) in self.inside.items():
-            after[k].add(j)
-        for (j, _), ((k, _), _) in self.carried.items():
-            after[k].add(j)
-        reached = []
-        for j in range(count):
-            found: set[int] = set()
-            waiting = [j]
-            while waiting:
-                for one in after[waiting.pop()] - found:
-                    found.add(one)
-                    waiting.append(one)
-            reached.append(found)
-        groups: list[list[int]] = []
-        for j in range(count):
-            circle = sorted({j} | {k for k in reached[j] if j in reached[k]})
-            if circle not in groups:
-                groups.append(circle)
-        for circle in groups:  # what is carried must be carried to the same group
-            for j in circle:
-                for (k, _), (place, _) in self.carried.items():
-                    if k == j and place[0] not in circle:
-                        raise _NoLoop
-        order: list[list[int]] = []
-        done: set[int] = set()
-        while len(order) < len(groups):
-            ready = [
-                circle
-                for circle in groups
-                if circle[0] not in done
-                and all(place[0] in done or place[0] in circle for (j, _), place in self.inside.items() if j in circle)
-            ]
-            for circle in ready:
-                order.append(circle)
-                done.update(circle)
-        return order
+        after: list[set[int]] = [set() for _ in self.first]
+        for (j, _), place in [*self.inside.items(), *((key, one[0]) for key, one in self.carried.items())]:
+            after[place[0]].add(j)
+        reached = [_reached(after, j) for j in range(len(after))]
+        circle_of = [tuple(sorted({j} | {k for k in found if j in reached[k]})) for j, found in enumerate(reached)]
+        if any(circle_of[j] != circle_of[place[0]] for (j, _), (place, _) in self.carried.items()):
+            raise _NoLoop  # what is carried must be carried to the same group
+        order: TopologicalSorter[tuple[int, ...]] = TopologicalSorter(dict.fromkeys(circle_of, ()))
+        for (j, _), place in self.inside.items():
+            if circle_of[j] != circle_of[place[0]]:
+                order.add(circle_of[j], circle_of[place[0]])
+        return [list(circle) for circle in order.static_order()]
 
     # --------------------------------------------------------------------------------------------- roll it up
 
-    def roll(self, begin: int, end: int, which: str) -> None:
+    def roll(self, begin: int, which: str) -> None:
         """Replace the loop by operations on series."""
         self.match()
         wanted = {name for op in needed(self.run, which) for name in op.inputs} | {self.run.outputs[which]}
@@ -198,7 +188,7 @@ class _Loop:
             self.after_loop.append(self.places[self.run.outputs[which]])
         used = {(j, m) for _, j, m in self.after_loop}
         self.live = {self.places[name][1] for name in wanted if name in self.places}
-        groups = [circle for circle in self.groups() if self.live.intersection(circle)]
+        groups = [circle for circle in self.groups if self.live.intersection(circle)]
         taken = self.absorbed(groups, used)
         for circle in groups:
             if self.done.intersection(circle) or any(j in more for j in circle for more in taken.values()):
@@ -228,7 +218,7 @@ class _Loop:
             return False
         takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
         carried = any(place[0] == j for place, _ in self.carried.values())
-        around = [circle for circle in self.groups() if self.goes_around(circle)]
+        around = [circle for circle in self.groups if self.goes_around(circle)]
         return not carried and all(
             k not in {one for circle in around for one in circle} and self.is_final(k) for k in takers
         )
@@ -238,8 +228,7 @@ class _Loop:
         op, last = self.first[j], self.steps[-1][j]
         if self.is_series(j):
             axis, (_, jump) = op.attributes["axis"], self.moves[j]
-            shape = self.run.shapes[op.outputs[0]]
-            self.final[j, 0] = self.emit("Gather", op.inputs, shape, axis=axis, index=-1 if jump > 0 else 0)
+            self.final[j, 0] = self.emit("Gather", op.inputs, axis=axis, index=-1 if jump > 0 else 0)
             return
         inputs = [self.item(name, self.made) if name in self.places and (j, p) not in self.constants else name
                   for p, name in enumerate(last.inputs)]  # fmt: skip
@@ -247,21 +236,21 @@ class _Loop:
         for m, name in enumerate(last.outputs):
             self.final[j, m] = name
 
-    def emit(self, op: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> str:
+    def emit(self, op: str, inputs: Sequence[str], ops: list[Op] | None = None, **attributes: Any) -> str:
         """Add an operation."""
-        name = f"r{len(self.run.shapes)}"
-        self.made.append(Op(op, tuple(inputs), (name,), attributes, op))
-        self.run.shapes[name] = tuple(shape)
-        return name
+        return self.run.emit(op, inputs, ops=self.made if ops is None else ops, **attributes)
 
-    def moved(self, name: str, source: int, target: int) -> str:
+    def moved(self, name: str, source: int, target: int, ops: list[Op] | None = None) -> str:
         """An axis at another place."""
-        shape = self.run.shapes[name]
-        order = [k for k in range(len(shape)) if k != source]
+        order = [k for k in range(len(self.run.shapes[name])) if k != source]
         order.insert(target, source)
         if source == target:
             return name
-        return self.emit("Transpose", [name], [shape[k] for k in order], perm=order)
+        return self.emit("Transpose", [name], ops, perm=order)
+
+    def backward(self, series: str, ops: list[Op] | None = None) -> str:
+        """The steps from the last to the first."""
+        return self.emit("Slice", [series], ops, axes=[0], starts=[-1], ends=[-(2**31)], steps=[-1])
 
     def all_steps(self, j: int) -> None:
         """An operation that needs no step before, for all steps at once."""
@@ -270,8 +259,7 @@ class _Loop:
             axis, (_, jump) = op.attributes["axis"], self.moves[j]
             name = self.moved(op.inputs[0], axis, 0)
             if jump < 0:
-                backward = {"axes": [0], "starts": [-1], "ends": [-(2**31)], "steps": [-1]}
-                name = self.emit("Slice", [name], self.run.shapes[name], **backward)
+                name = self.backward(name)
             self.series[j, 0] = name
             return
         if j in self.moves:
@@ -286,12 +274,10 @@ class _Loop:
         if any(is_wide):
             inputs, attributes = self.shifted(op, inputs, is_wide)
             shapes = [(self.T, *shape) for shape in shapes]
-        name = self.emit(op.op, inputs, shapes[0], **attributes)
-        names = [name, *(f"{name}.{m}" for m in range(1, len(shapes)))]
-        self.made[-1] = self.made[-1]._replace(outputs=tuple(names), where=op.where)
-        for m, (one, shape) in enumerate(zip(names, shapes, strict=True)):
-            self.run.shapes[one] = shape
-            (self.series if any(is_wide) else self.same)[j, m] = one
+        if "shape" in attributes:
+            shapes = [attributes.pop("shape")]
+        for m, name in enumerate(self.run.emits(op.op, inputs, shapes, op.where, self.made, **attributes)):
+            (self.series if any(is_wide) else self.same)[j, m] = name
 
     def shifted(self, op: Op, inputs: list[str], is_wide: Sequence[bool]) -> tuple[list[str], dict[str, Any]]:
         """Inputs and attributes with one more axis in front."""
@@ -301,10 +287,7 @@ class _Loop:
             for p, (name, wide) in enumerate(zip(inputs, is_wide, strict=True)):
                 shape = self.run.shapes.get(name, ())
                 if wide and len(shape) < rank and op.op in ("Add", "Sub", "Mul", "Div"):
-                    missing = list(range(1, 1 + rank - len(shape)))
-                    inputs[p] = self.emit(
-                        "Unsqueeze", [name], [shape[0], *[1] * len(missing), *shape[1:]], axes=missing
-                    )
+                    inputs[p] = self.emit("Unsqueeze", [name], axes=list(range(1, 1 + rank - len(shape))))
         elif op.op in _ONE_AXIS:
             if not all(is_wide):
                 inputs = [name if wide else self.spread(name) for name, wide in zip(inputs, is_wide, strict=True)]
@@ -314,7 +297,7 @@ class _Loop:
         elif op.op == "Transpose":
             attributes["perm"] = [0, *(k + 1 for k in attributes["perm"])]
         elif op.op in ("Reshape", "Expand"):
-            attributes["shape_to"] = [self.T, *attributes["shape_to"]]
+            attributes["shape"] = [self.T, *attributes["shape"]]
         else:
             raise _NoLoop
         return inputs, attributes
@@ -322,8 +305,7 @@ class _Loop:
     def spread(self, name: str) -> str:
         """A value that is the same at all steps, at each of them."""
         shape = self.run.shapes[name]
-        wide = self.emit("Unsqueeze", [name], [1, *shape], axes=[0])
-        return self.emit("Expand", [wide], [self.T, *shape], shape_to=[self.T, *shape])
+        return self.emit("Expand", [self.emit("Unsqueeze", [name], axes=[0])], shape=[self.T, *shape])
 
     # ------------------------------------------------------------------------------------------------ cells
 
@@ -333,7 +315,7 @@ class _Loop:
         for circle in groups:
             core = [j for j in circle if self.first[j].op not in TRIVIAL]
             carries = any(place[0] in circle for (j, _), (place, _) in self.carried.items() if j in circle)
-            if not carries or [self.first[j].op for j in core] in ([one] for one in (*_CELLS, "SetItem")):
+            if not carries or [self.first[j].op for j in core] in (["CellStep"], ["SetItem"]):
                 continue
             inner = set(circle)
             for j in reversed(range(len(self.first))):
@@ -350,7 +332,7 @@ class _Loop:
         kinds = [self.first[j].op for j in core]
         if kinds == ["SetItem"]:
             self.collected(core[0])
-        elif len(core) == 1 and kinds[0] in _CELLS and self.is_plain(core[0]):
+        elif kinds == ["CellStep"] and self.is_plain(core[0]):
             self.known_cell(core[0])
         else:
             ops = {*circle, *more}
@@ -358,7 +340,7 @@ class _Loop:
                 if self.first[j].op == "Concat":
                     ops |= {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
             self.done |= ops
-            self.stated(sorted(ops), circle, used)
+            self.stated(sorted(ops), used)
             return
         for j in circle:  # axes of length 1 around what the cell gives
             if j not in core and self.inside.get((j, 0)) in self.series:
@@ -397,27 +379,29 @@ class _Loop:
     def known_cell(self, j: int) -> None:
         """A cell of torch.nn as a layer."""
         op = self.first[j]
-        kind, count = op.op.removesuffix("Cell"), len(op.outputs)
-        x = self.input_of(j, 0)
-        H = self.run.shapes[op.outputs[0]][-1]
-        N = self.run.shapes[op.outputs[0]][0]
-        starts = []
-        for m in range(count):
-            found = self.state(j, 1 + m)
-            assert found is not None
-            starts.append(self.shaped(found[1], (1, N, H)))
-        arrays = op.inputs[1 + count :]
-        attributes = {**op.attributes, **({"linear_before_reset": 1} if kind == "GRU" else {})}
-        name = self.emit(kind, [x, *arrays, *[""] * (4 - len(arrays)), *starts], (self.T, 1, N, H), **attributes)
-        ends = [f"{name}.{m + 1}" for m in range(count)]
-        self.made[-1] = self.made[-1]._replace(outputs=(name, *ends))
-        for end in ends:
-            self.run.shapes[end] = (1, N, H)
-        self.series[j, 0] = self.emit("Squeeze", [name], (self.T, N, H), axes=[1])
-        if count == 2:
-            self.final[j, 1] = self.emit("Squeeze", [ends[1]], (N, H), axes=[0])
+        places = [(j, m) for m in range(len(op.outputs))]
+        before = [found[1] for m in range(len(places)) if (found := self.state(j, 1 + m)) is not None]
+        self.layer(op.attributes["cell"], [self.input_of(j, 0)], places, before, places[0])
 
-    def shaped(self, name: str, shape: tuple[int, ...]) -> str:
+    def width(self, place: Place) -> int:
+        """How many features a value has."""
+        j, m = place
+        return self.run.shapes[self.first[j].outputs[m]][-1]
+
+    def layer(
+        self, cell: Any, inputs: Sequence[str], states: Sequence[Place], before: Sequence[str], output: Place
+    ) -> None:
+        """A cell with these states and this output, over all steps; `before` are the states before the first."""
+        N = self.batch(states[0])
+        sizes = [self.width(place) for place in states]
+        starts = [self.shaped(name, (1, N, size)) for name, size in zip(before, sizes, strict=True)]
+        shapes = [(self.T, N, self.width(output)), *((1, N, size) for size in sizes)]
+        self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, ops=self.made, cell=cell)
+        for place, end in zip(states, ends, strict=True):
+            if place != output:
+                self.final[place] = self.emit("Squeeze", [end], axes=[0])
+
+    def shaped(self, name: str, shape: tuple[int, ...], ops: list[Op] | None = None) -> str:
         """A start state in this shape."""
         given = self.run.shapes[name]
         if given == shape:
@@ -428,7 +412,7 @@ class _Loop:
         flat = [n for n in given if n != 1]
         if flat != [n for n in shape if n != 1]:
             raise _NoLoop
-        return self.emit("Reshape", [name], shape, shape_to=list(shape))
+        return self.emit("Reshape", [name], ops, shape=list(shape))
 
     def input_of(self, j: int, p: int) -> str:
         """An input from outside a circle, at every step."""
@@ -437,7 +421,7 @@ class _Loop:
             return self.series[place]
         return self.spread(self.first[j].inputs[p] if place is None else self.same[place])
 
-    def stated(self, ops: Sequence[int], circle: Sequence[int], used: set[Place]) -> None:
+    def stated(self, ops: Sequence[int], used: set[Place]) -> None:
         """A custom cell."""
         states = list(dict.fromkeys(self.origin(place) for (j, _), (place, _) in self.carried.items() if j in ops))
         before: dict[Place, str] = {}
@@ -471,18 +455,7 @@ class _Loop:
             raise NotStated("has a loop with two values that are used at every step")
         output = every[0] if every else states[0]
         cell = self.traced(ops, states, names, output)
-        sizes = [self.run.shapes[self.first[j].outputs[m]][-1] for j, m in states]
-        width = self.run.shapes[self.first[output[0]].outputs[output[1]]][-1]
-        N = self.batch(states[0])
-        starts = [self.shaped(before[place], (N, size)) for place, size in zip(states, sizes, strict=True)]
-        name = self.emit("Cell", [*(one[1] for one in names), *starts], (self.T, N, width), cell=cell)
-        ends = [f"{name}.{k + 1}" for k in range(len(states))]
-        self.made[-1] = self.made[-1]._replace(outputs=(name, *ends))
-        for end, size, place in zip(ends, sizes, states, strict=True):
-            self.run.shapes[end] = (N, size)
-            if place != output:
-                self.final[place] = end
-        self.series[output] = name
+        self.layer(cell, [one[1] for one in names], states, [before[place] for place in states], output)
         for j in ops:
             if self.first[j].op in TRIVIAL and self.inside.get((j, 0)) in self.series:
                 self.all_steps(j)
@@ -514,7 +487,7 @@ class _Loop:
         self, ops: Sequence[int], states: Sequence[Place], names: Sequence[tuple[str, str, bool]], output: Place
     ) -> Any:
         """The step of a custom cell."""
-        sizes = [self.run.shapes[self.first[j].outputs[m]][-1] for j, m in states]
+        sizes = [self.width(place) for place in states]
         widths = [self.run.shapes[name][-1] for _, name, _ in names]
         problem: Exception | None = None
         for by_size in (False, True):  # an input that is added to a state must have its axis
@@ -528,15 +501,12 @@ class _Loop:
         self, builder: CellBuilder, ops: Sequence[int], states: Sequence[Place],
         names: Sequence[tuple[str, str, bool]], output: Place,
     ) -> Any:  # fmt: skip
-        from lrpnumpy.files.torch.stated import _Sum
-
         values: dict[Place, list[Any]] = {}
         before = {
-            place: [_Sum(self.run.shapes[self.first[place[0]].outputs[place[1]]][-1], ((None, one),))]
-            for place, one in zip(states, builder.states, strict=True)
+            place: [Total(self.width(place), ((None, one),))] for place, one in zip(states, builder.states, strict=True)
         }
         keys = {
-            key: [_Sum(self.run.shapes[name][-1], ((None, one),))]
+            key: [Total(self.run.shapes[name][-1], ((None, one),))]
             for (key, name, _), one in zip(names, builder.given, strict=True)
         }
         for j in ops:
@@ -583,34 +553,20 @@ class _Loop:
         if k == self.T - 1 and place in self.final:
             return self.final[place]
         if k == self.T - 1 and self.origin(place) in self.final:
-            before, self.made = self.made, []
-            made = self.shaped(self.final[self.origin(place)], self.run.shapes[name])
-            added, self.made = self.made, before
-            more.extend(added)
-            return made
+            return self.shaped(self.final[self.origin(place)], self.run.shapes[name], more)
         if place not in self.series:
             raise _NoLoop
-        before, self.made = self.made, []
-        made = self.emit(
-            "Gather", [self.series[place]], self.run.shapes[name], axis=0, index=-1 if k == self.T - 1 else k
-        )
-        added, self.made = self.made, before
-        more.extend(added)
-        return made
+        return self.emit("Gather", [self.series[place]], more, axis=0, index=-1 if k == self.T - 1 else k)
 
     def joined(self, op: Op, series: str, backward: bool) -> list[Op]:
         """The values of all steps side by side."""
-        self.made, axis = [], op.attributes["axis"]
-        shape = self.run.shapes[series]
+        ops: list[Op] = []
+        axis, shape = op.attributes["axis"], self.run.shapes[series]
         if backward:
-            order = {"axes": [0], "starts": [-1], "ends": [-(2**31)], "steps": [-1]}
-            series = self.emit("Slice", [series], shape, **order)
+            series = self.backward(series, ops)
         if op.op == "Concat" and shape[axis + 1] == 1:
-            series = self.emit("Squeeze", [series], [*shape[: axis + 1], *shape[axis + 2 :]], axes=[axis + 1])
-        name = self.moved(series, 0, axis)
+            series = self.emit("Squeeze", [series], ops, axes=[axis + 1])
+        name = self.moved(series, 0, axis, ops)
         if op.op == "Concat" and shape[axis + 1] != 1:
-            name = self.emit(
-                "Reshape", [name], self.run.shapes[op.outputs[0]], shape_to=list(self.run.shapes[op.outputs[0]])
-            )
-        self.made.append(Op("Identity", (name,), op.outputs, {}, op.where))
-        return self.made
+            name = self.emit("Reshape", [name], ops, shape=list(self.run.shapes[op.outputs[0]]))
+        return [*ops, Op("Identity", (name,), op.outputs, {}, op.where)]

@@ -169,8 +169,8 @@ class Saved(Source):
 
     def choose(self, root: Any, which: str | None) -> None:
         """Find the one network in what the pickle holds: `which` selects one of several."""
-        found = dict(_networks(self, root))
-        recurrent = {path: names for path, names in found.items() if any("weight_ih" in name for name in names)}
+        found = {path: (value, tensors) for path, value, tensors in _networks(self, root)}
+        recurrent = {path: one for path, one in found.items() if any("weight_ih" in name for name in one[1])}
         candidates = recurrent or found
         if which is not None:
             if which not in found:
@@ -184,8 +184,7 @@ class Saved(Source):
             raise self.error(
                 "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
             )
-        ((path, names),) = candidates.items()
-        value = _at(root, path)
+        ((path, (value, names)),) = candidates.items()
         if is_module(value):
             self.described = describe(self, value)
         else:
@@ -199,8 +198,8 @@ class Saved(Source):
         self.settings = {key: value for key, value in said.items() if isinstance(key, str)}
 
 
-def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """The dicts of tensors and the modules in what a pickle holds, by the keys that lead to them."""
+def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
+    """The modules and dicts in what a pickle holds: the keys that lead to each, itself, and its tensors."""
     waiting = deque([("", root, 0)])
     seen: set[int] = set()
     while waiting:
@@ -208,13 +207,10 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor
         if id(value) in seen:  # one object under two names
             continue
         seen.add(id(value))
-        if is_module(value):
-            if tensors := dict(_parameters(source, value)):
-                yield path, tensors
-            continue
-        if _is_scripted(value):
-            if tensors := dict(_scripted(source, value, "", 0)):
-                yield path, tensors
+        if is_module(value) or _is_scripted(value):
+            inside = _parameters(source, value) if is_module(value) else _scripted(source, value, "", 0)
+            if tensors := dict(inside):
+                yield path, value, tensors
             continue
         items = _items(value)
         if items is None:
@@ -222,7 +218,7 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, dict[str, Tensor
         named = {pickles.text(key): item for key, item in items.items() if isinstance(key, (str, bytes))}
         tensors = {name: tensor for name, item in named.items() if (tensor := tensor_of(item)) is not None}
         if tensors:
-            yield path, tensors
+            yield path, value, tensors
         if depth < _STATES and not any("weight_ih" in name for name in tensors):
             source.budget.visit(path, len(named))
             waiting += [(f"{path}.{name}" if path else name, item, depth + 1) for name, item in named.items()]
@@ -259,17 +255,6 @@ def _parameters(source: Source, module: Any) -> Iterator[tuple[str, Tensor]]:
             for leaf, value in (pickles.entries(record[key]) or {}).items():
                 if (tensor := tensor_of(value)) is not None:
                     yield f"{name}.{pickles.text(leaf)}" if name else pickles.text(leaf), tensor
-
-
-def _at(root: Any, path: str) -> Any:
-    """What the keys of `path` lead to; a key may have dots in it."""
-    if not path:
-        return root
-    for key, item in (_items(root) or {}).items():
-        name = pickles.text(key) if isinstance(key, (str, bytes)) else None
-        if name is not None and (path == name or path.startswith(f"{name}.")):
-            return _at(item, path[len(name) + 1 :])
-    return None
 
 
 def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ A linear value is kept as its terms, so that U x + W h + b is one sum however th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,14 +29,14 @@ class NotStated(Exception):
     """An operation that a cell does not have."""
 
 
-class _Sum(NamedTuple):
+class Total(NamedTuple):
     """A value as a sum: matrices (out, in), scales (out,) or None for 1, each times a traced value; and a bias."""
 
     size: int
     terms: tuple[tuple[np.ndarray | None, Operation], ...]
     bias: np.ndarray | None = None
 
-    def rows(self, where: Any) -> _Sum:
+    def rows(self, where: Any) -> Total:
         """Some of its numbers."""
         eye = np.eye(self.size, dtype=np.float32)
         taken = []
@@ -45,25 +46,25 @@ class _Sum(NamedTuple):
         size = len(np.arange(self.size)[where])
         if size == self.size:
             return self
-        return _Sum(size, tuple(taken), None if self.bias is None else self.bias[where])
+        return Total(size, tuple(taken), None if self.bias is None else self.bias[where])
 
-    def scaled(self, by: np.ndarray) -> _Sum:
+    def scaled(self, by: np.ndarray) -> Total:
         """Times one number for each, or for all."""
         c = np.broadcast_to(by.reshape(-1), self.size).astype(np.float32)
         terms = []
         for factor, value in self.terms:
             new = c if factor is None else c * factor if factor.ndim == 1 else c[:, None] * factor
             terms.append((new, value))
-        return _Sum(self.size, tuple(terms), None if self.bias is None else c * self.bias)
+        return Total(self.size, tuple(terms), None if self.bias is None else c * self.bias)
 
-    def plus(self, other: _Sum) -> _Sum:
+    def plus(self, other: Total) -> Total:
         """The sum of both."""
         if self.size != other.size:
             raise NotStated("adds values of different sizes")
         bias = self.bias
         if other.bias is not None:
             bias = other.bias if bias is None else bias + other.bias
-        return _Sum(self.size, self.terms + other.terms, bias)
+        return Total(self.size, self.terms + other.terms, bias)
 
 
 class CellBuilder:
@@ -79,7 +80,6 @@ class CellBuilder:
             axis = self.axis(size) if by_size else ("D" if k == 0 else f"D{k}")
             self.given.append(self.step._given("input", f"x{k or ''}", (axis,)))
         self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
-        self.sums: dict[str, list[_Sum]] = {}  # values by their names, cut into parts where they were joined
 
     def axis(self, size: int) -> str:
         """An axis of this size."""
@@ -91,7 +91,7 @@ class CellBuilder:
         self.arrays[name] = np.ascontiguousarray(array, np.float32)
         return name
 
-    def value(self, parts: Sequence[_Sum]) -> Operation:
+    def value(self, parts: Sequence[Total]) -> Operation:
         """A sum as one traced value."""
         if len(parts) > 1:
             raise NotStated("joins values in a way that a cell does not have")
@@ -110,7 +110,7 @@ class CellBuilder:
             terms.append(self.step.bias(self.named("b", total.bias), (self.axis(total.size),)))
         return self.step.sum(*terms)
 
-    def run(self, op: Op, given: Sequence[Any], rank: int) -> list[list[_Sum]]:
+    def run(self, op: Op, given: Sequence[Any], rank: int) -> list[list[Total]]:
         """The results of one operation; `given` are values (lists of parts) and arrays."""
         kind, attributes = op.op, op.attributes
         parts = given[0]
@@ -128,36 +128,37 @@ class CellBuilder:
             return [[self.arithmetic(kind, *given)]]
         if kind in _APPLIED and attributes.get("alpha") in (None, {"LeakyRelu": 0.01, "Elu": 1.0}.get(kind)):
             return [[self.applied(_APPLIED[kind], parts)]]
-        if kind in ("LSTMCell", "GRUCell", "RNNCell"):
-            return self.cell(op, given)
+        if kind == "CellStep":
+            made = attributes["cell"].step(_InnerStep(self, attributes["cell"]), *map(_one, given))
+            return [[one] for one in (made if isinstance(made, tuple) else (made,))]
         raise NotStated(f"{op.where}() is not supported in a loop over the steps")
 
-    def applied(self, name: str, parts: Sequence[_Sum]) -> _Sum:
+    def applied(self, name: str, parts: Sequence[Total]) -> Total:
         """An activation."""
         made = self.step.apply(name, self.value(parts))
         if "sigmoid" in name:
             self.gates.add(made)
-        return _Sum(parts[0].size, ((None, made),))
+        return Total(parts[0].size, ((None, made),))
 
-    def linear(self, parts: Sequence[_Sum], W: np.ndarray, b: np.ndarray | None = None) -> _Sum:
+    def linear(self, parts: Sequence[Total], W: np.ndarray, b: np.ndarray | None = None) -> Total:
         """W [parts] + b."""
-        out = _Sum(len(W), (), None if b is None else np.asarray(b, np.float32))
+        out = Total(len(W), (), None if b is None else np.asarray(b, np.float32))
         at = 0
         for part in parts:
             columns = W[:, at : at + part.size]
             at += part.size
             if any(factor is not None for factor, _ in part.terms) or part.bias is not None:
-                part = _Sum(part.size, ((None, self.value([part])),))
-            out = out.plus(_Sum(len(W), tuple((columns, value) for _, value in part.terms)))
+                part = Total(part.size, ((None, self.value([part])),))
+            out = out.plus(Total(len(W), tuple((columns, value) for _, value in part.terms)))
         return out
 
-    def cut(self, parts: Sequence[_Sum], attributes: Mapping[str, Any], rank: int) -> _Sum:
+    def cut(self, parts: Sequence[Total], attributes: Mapping[str, Any], rank: int) -> Total:
         """Some features."""
         if list(attributes["axes"]) != [rank - 1] or len(parts) > 1 or attributes["steps"] != [1]:
             raise NotStated("takes a part of something else than features")
         return parts[0].rows(slice(attributes["starts"][0], attributes["ends"][0]))
 
-    def arithmetic(self, kind: str, a: Any, b: Any) -> _Sum:
+    def arithmetic(self, kind: str, a: Any, b: Any) -> Total:
         """Of two values, or of one and a constant."""
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return self.with_constant(kind, a, b)
@@ -170,9 +171,9 @@ class CellBuilder:
         first, second = self.value(a), self.value(b)
         if second in self.gates and first not in self.gates:
             first, second = second, first
-        return _Sum(a[0].size, ((None, self.step.product(first, second)),))
+        return Total(a[0].size, ((None, self.step.product(first, second)),))
 
-    def with_constant(self, kind: str, a: Any, b: Any) -> _Sum:
+    def with_constant(self, kind: str, a: Any, b: Any) -> Total:
         """Of a value and a constant."""
         if isinstance(a, np.ndarray):
             value, c = _one(b), a
@@ -181,7 +182,7 @@ class CellBuilder:
                 made = self.step.complement(z)
                 if z in self.gates:
                     self.gates.add(made)
-                return _Sum(value.size, ((None, made),))
+                return Total(value.size, ((None, made),))
             if kind == "Div":
                 raise NotStated("divides by a value")
             if kind == "Sub":
@@ -193,39 +194,9 @@ class CellBuilder:
         if kind in ("Mul", "Div"):
             return value.scaled(c if kind == "Mul" else 1 / c)
         c = np.broadcast_to(c.reshape(-1), value.size)
-        return value.plus(_Sum(value.size, (), np.asarray(c if kind == "Add" else -c, np.float32)))
+        return value.plus(Total(value.size, (), np.asarray(c if kind == "Add" else -c, np.float32)))
 
-    def cell(self, op: Op, given: Sequence[Any]) -> list[list[_Sum]]:
-        """A cell of torch.nn as a part of a larger one."""
-        kind = op.op.removesuffix("Cell")
-        count = 2 if kind == "LSTM" else 1
-        x, states, arrays = given[0], given[1 : 1 + count], given[1 + count :]
-        W, R = (array[0] for array in arrays[:2])
-        H = R.shape[1]
-        B = arrays[2][0].reshape(2, -1) if len(arrays) > 2 else np.zeros((2, len(W)), np.float32)
-        of_x, of_h = self.linear(x, W, B[0]), self.linear(states[0], R, B[1])
-
-        def gate(k: int) -> list[_Sum]:
-            rows = slice(k * H, (k + 1) * H)
-            return [of_x.rows(rows).plus(of_h.rows(rows))]
-
-        if kind == "RNN":
-            (name,) = op.attributes.get("activations", ["Tanh"])
-            return [[self.applied(_APPLIED[name], gate(0))]]
-        if kind == "LSTM":
-            i, o, f = (self.applied("sigmoid", gate(k)) for k in range(3))
-            g = self.applied("tanh", gate(3))
-            c = self.arithmetic("Mul", [f], states[1]).plus(self.arithmetic("Mul", [i], [g]))
-            c = _Sum(H, ((None, self.value([c])),))
-            return [[self.arithmetic("Mul", [o], [self.applied("tanh", [c])])], [c]]
-        z, r = (self.applied("sigmoid", gate(k)) for k in range(2))
-        last = slice(2 * H, 3 * H)
-        n = self.applied("tanh", [of_x.rows(last).plus(self.arithmetic("Mul", [r], [of_h.rows(last)]))])
-        rest = _Sum(H, ((None, self.step.complement(self.value([z]))),))
-        self.gates.add(rest.terms[0][1])
-        return [[self.arithmetic("Mul", [rest], [n]).plus(self.arithmetic("Mul", [z], states[0]))]]
-
-    def finished(self, output: Sequence[_Sum], after: Sequence[Sequence[_Sum]]) -> Cell:
+    def finished(self, output: Sequence[Total], after: Sequence[Sequence[Total]]) -> Cell:
         """The cell that gives this output and has these states after a step."""
         values = [self.value(output), *map(self.value, after)]
         if output is after[0]:
@@ -234,7 +205,66 @@ class CellBuilder:
         return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
 
 
-def _one(parts: Sequence[_Sum]) -> _Sum:
+@dataclass
+class _InnerStep:
+    """The operations that the step of a cell of torch.nn is written with, where it is a part of a larger one."""
+
+    builder: CellBuilder
+    known: Cell
+
+    def __getattr__(self, name: str) -> Any:
+        """A setting of the cell."""
+        return getattr(self.known, name)
+
+    def gates(self, letters: str, x: Total, h: Total) -> list[Total]:
+        """U_k x + W_k h + b_k."""
+        return [self._sum(self.matrix(f"U_{k}", x), self.matrix(f"W_{k}", h), self.bias(f"b_{k}")) for k in letters]
+
+    def matrix(self, name: str, value: Total, axis: str = "") -> Total:
+        """W x."""
+        return self.builder.linear([value], self.known.weights[name])
+
+    def bias(self, name: str) -> Total:
+        """b."""
+        array = self.known.weights[name]
+        return Total(len(array), (), array)
+
+    def _sum(self, first: Total, *others: Total) -> Total:
+        for one in others:
+            first = first.plus(one)
+        return first
+
+    def sum(self, *terms: Total) -> Total:
+        """One value."""
+        total = self._sum(*terms)
+        return Total(total.size, ((None, self.builder.value([total])),))
+
+    def product(self, gate: Total, signal: Total) -> Total:
+        """Elementwise."""
+        return self.builder.arithmetic("Mul", [gate], [signal])
+
+    def apply(self, name: str, value: Total) -> Total:
+        """An activation."""
+        return self.builder.applied(name, [value])
+
+    def sigmoid(self, value: Total) -> Total:
+        """An activation."""
+        return self.apply("sigmoid", value)
+
+    def tanh(self, value: Total) -> Total:
+        """An activation."""
+        return self.apply("tanh", value)
+
+    def complement(self, value: Total) -> Total:
+        """1 - z."""
+        return self.builder.arithmetic("Sub", np.ones(1), [value])
+
+    def whole(self, value: Total) -> Total:
+        """A value that CD does not split."""
+        return value
+
+
+def _one(parts: Sequence[Total]) -> Total:
     if len(parts) > 1:
         raise NotStated("joins values in a way that a cell does not have")
     return parts[0]

@@ -7,12 +7,15 @@ A function that is not in the table becomes the operation "Unsupported", an erro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.recorded import Arg, Recorded
+from lrpnumpy.layers import Bidirectional, Cell, MultiHeadAttention
 
 Shape = tuple[int, ...]
 Function = Callable[..., Any]
@@ -29,20 +32,17 @@ class Translation(NamedTuple):
     name: str
     shapes: Sequence[Shape]  # of its results
 
-    def emit(self, op: str, *inputs: Arg | str | None, shape: Sequence[int] | None = None, **attributes: Any) -> str:
-        """Add an operation, whose output has the shape of the first result unless said otherwise."""
-        names = ["" if one is None else one if isinstance(one, str) else one.name for one in inputs]
-        return self.run.emit(op, names, self.shapes[0] if shape is None else shape, self.name, **attributes)
+    def emit(self, op: str, *inputs: Arg | str, shape: Sequence[int] | None = None, **attributes: Any) -> str:
+        """Add an operation; `shape` is that of the result, if it is not that of the inputs."""
+        return self.run.emit(op, [_name(one) for one in inputs], self.name, shape, **attributes)
 
-    def emits(self, op: str, inputs: Sequence[str], shapes: Sequence[Shape], **attributes: Any) -> list[str]:
+    def result(self, op: str, *inputs: Arg | str, **attributes: Any) -> str:
+        """Add the operation that gives the first result."""
+        return self.emit(op, *inputs, shape=self.shapes[0], **attributes)
+
+    def emits(self, op: str, inputs: Sequence[Arg | str], shapes: Sequence[Shape], **attributes: Any) -> list[str]:
         """Add an operation with several outputs."""
-        first = self.run.emit(op, inputs, shapes[0], self.name, **attributes)
-        names = [first]
-        for shape in shapes[1:]:
-            names.append(f"{first}.{len(names)}")
-            self.run.shapes[names[-1]] = shape
-        self.run.ops[-1] = self.run.ops[-1]._replace(outputs=tuple(names))
-        return names
+        return self.run.emits(op, [_name(one) for one in inputs], shapes, self.name, **attributes)
 
     def constant(self, array: Any) -> str:
         """An array by name."""
@@ -50,11 +50,13 @@ class Translation(NamedTuple):
 
     def moved(self, x: Arg | str, *order: int) -> str:
         """The axes in another order."""
-        name = x if isinstance(x, str) else x.name
-        shape = self.run.shapes[name]
         if list(order) == sorted(order):
-            return name
-        return self.emit("Transpose", name, shape=[shape[k] for k in order], perm=list(order))
+            return _name(x)
+        return self.emit("Transpose", x, perm=list(order))
+
+
+def _name(value: Arg | str) -> str:
+    return value if isinstance(value, str) else value.name
 
 
 def translate(run: Recorded, name: str, args: Any, kwargs: Any, shapes: Sequence[Shape]) -> list[str]:
@@ -98,23 +100,15 @@ def _same(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
     return x.name
 
 
-def _each(op: str, *names: str) -> Function:
-    """An operation on every number; further arguments are attributes with these names."""
+def _each(op: str, names: Sequence[str] = (), **fixed: Any) -> Function:
+    """An operation on every number; further arguments are attributes with these names, others are `fixed`."""
 
     def run(t: Translation, x: Arg, *more: Any, inplace: bool = False, **named: Any) -> str:
         given = {**dict(zip(names, more, strict=False)), **named}
-        attributes: dict[str, Any] = {key: float(given[key]) for key in names if key in given}
-        return t.emit(op, x, **attributes)
+        numbers = {key: float(given[key]) for key in names if key in given}
+        return t.emit(op, x, **{**fixed, **numbers})
 
     return run
-
-
-def _leaky(t: Translation, x: Arg, negative_slope: float = 0.01, inplace: bool = False) -> str:
-    return t.emit("LeakyRelu", x, alpha=float(negative_slope))
-
-
-def _gelu(t: Translation, x: Arg, approximate: str = "none") -> str:
-    return t.emit("Gelu", x, approximate=approximate)
 
 
 def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) -> str:
@@ -126,24 +120,16 @@ def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) ->
     return t.emit("Div", t.emit("Softplus", scaled), t.constant(np.float32(beta)))
 
 
-def _log_sigmoid(t: Translation, x: Arg) -> str:
-    return t.emit("Neg", t.emit("Softplus", t.emit("Neg", x)))
-
-
 def _clip(t: Translation, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
     limits: dict[str, Any] = {key: _number(one) for key, one in (("min", min), ("max", max)) if one is not None}
     return t.emit("Clip", x, **limits)
 
 
-def _hardtanh(t: Translation, x: Arg, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> str:
-    return t.emit("Clip", x, min=float(min_val), max=float(max_val))
-
-
 def _prelu(t: Translation, x: Arg, weight: Arg) -> str:
-    slopes = weight.array
-    if slopes is None:
-        raise Unclear("must have constant slopes")
-    return t.emit("PRelu", x, t.constant(slopes.reshape(-1, *[1] * (x.rank - 2)) if slopes.size > 1 else slopes))
+    slopes = _array(weight, "slopes")
+    if slopes.size > 1:
+        slopes = slopes.reshape(-1, *[1] * (x.rank - 2))
+    return t.result("PRelu", x, t.constant(slopes))
 
 
 def _binary(op: str, swapped: bool = False) -> Function:
@@ -151,13 +137,13 @@ def _binary(op: str, swapped: bool = False) -> Function:
         b = other if b is None else b
         a, b = (one if isinstance(one, Arg) else t.constant(np.float32(one)) for one in (a, b))
         if alpha != 1:
-            b = t.emit("Mul", b, t.constant(np.float32(alpha)), shape=b.shape)
+            b = t.emit("Mul", b, t.constant(np.float32(alpha)))
         return t.emit(op, b, a) if swapped else t.emit(op, a, b)
 
     return run
 
 
-def _power(t: Translation, x: Any, exponent: Any) -> str:
+def _power(t: Translation, x: Any, exponent: Any = 2) -> str:
     return t.emit("Pow", x, t.constant(np.float32(_number(exponent))))
 
 
@@ -167,27 +153,30 @@ def _where(t: Translation, condition: Arg, a: Any, b: Any) -> str:
         raise Unclear("depends on the numbers of the input, which is not supported")
     chosen = a if condition.array.flat[0] else b
     name = chosen.name if isinstance(chosen, Arg) else t.constant(np.float32(chosen))
-    shape = chosen.shape if isinstance(chosen, Arg) else ()
-    return name if shape == t.shapes[0] else t.emit("Expand", name, shape_to=list(t.shapes[0]))
-
-
-def _masked_fill(t: Translation, x: Arg, mask: Arg, value: Any) -> str:
-    return _where(t, mask, value, x)
+    if t.run.shapes[name] == t.shapes[0]:
+        return name
+    return t.emit("Expand", name, shape=list(t.shapes[0]))
 
 
 # --------------------------------------------------------------------------------------------------- sums and products
 
 
+def _array(value: Arg | None, what: str) -> np.ndarray:
+    """A constant."""
+    if value is None or value.array is None:
+        raise Unclear(f"has {what} that depend on the input")
+    return value.array
+
+
 def _linear(t: Translation, x: Arg, weight: Arg, bias: Arg | None = None) -> str:
-    if weight.array is None:
-        raise Unclear("has weights that depend on the input")
-    return t.emit("Linear", x, weight, *([bias] if bias is not None else []))
+    _array(weight, "weights")
+    return t.result("Linear", x, weight, *([bias] if bias is not None else []))
 
 
 def _matmul(t: Translation, a: Arg, b: Any = None, other: Any = None, mat2: Any = None) -> str:
     b = next(one for one in (b, other, mat2) if one is not None)
     if b.array is not None and b.rank == 2:
-        return t.emit("Linear", a, t.constant(b.array.T))
+        return t.result("Linear", a, t.constant(b.array.T))
     return t.emit("MatMul", a, b)
 
 
@@ -209,21 +198,19 @@ def _einsum(t: Translation, equation: Any, *operands: Any) -> str:
         raise Unclear("is supported as a matrix product only")
     if len(rows) > 1 or len(columns) > 1:
         raise Unclear("is supported as a matrix product only")
-    sizes = dict(zip(of_a, a.shape, strict=True)) | dict(zip(of_b, b.shape, strict=True))
     first = t.moved(a, *(of_a.index(k) for k in [*batch, *rows, *summed]))
     second = t.moved(b, *(of_b.index(k) for k in [*batch, *summed, *columns]))
+    row, column, gone = len(batch), len(batch) + 1, []
     if not rows:
-        first = t.emit("Unsqueeze", first, shape=[*(sizes[k] for k in batch), 1, sizes[summed[0]]], axes=[len(batch)])
+        first = t.emit("Unsqueeze", first, axes=[row])
+        gone.append(row)
     if not columns:
-        shape = [*(sizes[k] for k in batch), sizes[summed[0]], 1]
-        second = t.emit("Unsqueeze", second, shape=shape, axes=[len(batch) + 1])
-    full = [*(sizes[k] for k in batch), *(sizes[k] for k in rows or [])] + ([] if rows else [1])
-    full += [sizes[k] for k in columns] or [1]
-    made = t.emit("MatMul", first, second, shape=full)
-    gone = ([] if rows else [len(batch)]) + ([] if columns else [len(batch) + 1])
-    order = [*batch, *rows, *columns]
+        second = t.emit("Unsqueeze", second, axes=[column])
+        gone.append(column)
+    made = t.emit("MatMul", first, second)
     if gone:
-        made = t.emit("Squeeze", made, shape=[sizes[k] for k in order], axes=gone)
+        made = t.emit("Squeeze", made, axes=gone)
+    order = [*batch, *rows, *columns]
     return t.moved(made, *(order.index(k) for k in right))
 
 
@@ -235,9 +222,8 @@ def _attention(
         raise Unclear("is not supported with a mask")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     keys = t.moved(k, *range(k.rank - 2), k.rank - 1, k.rank - 2)
-    shape = [*q.shape[:-1], k.shape[-2]]
-    scores = t.emit("Mul", t.emit("MatMul", q, keys, shape=shape), t.constant(np.float32(factor)), shape=shape)
-    return t.emit("MatMul", t.emit("Softmax", scores, shape=shape, axis=q.rank - 1), v)
+    scores = t.emit("Mul", t.emit("MatMul", q, keys), t.constant(np.float32(factor)))
+    return t.emit("MatMul", t.emit("Softmax", scores, axis=q.rank - 1), v)
 
 
 # The parameters of torch.nn.functional.multi_head_attention_forward, in their order.
@@ -250,25 +236,13 @@ _MULTI_HEAD = (
 
 def _multi_head(t: Translation, *given: Any, **named: Any) -> Sequence[str]:
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
-    from lrpnumpy.layers import MultiHeadAttention
-
     said: dict[str, Any] = dict.fromkeys(_MULTI_HEAD) | dict(zip(_MULTI_HEAD, given, strict=False)) | named
     query, key, value = said["query"], said["key"], said["value"]
-    added = [said[name] for name in ("bias_k", "static_k", "static_v")]
-    if said["add_zero_attn"] or any(one is not None for one in added):
+    if said["add_zero_attn"] or any(said[name] is not None for name in ("bias_k", "static_k", "static_v")):
         raise Unclear("is not supported with add_bias_kv, add_zero_attn or static keys")
-    padding, attn_mask = said["key_padding_mask"], said["attn_mask"]
+    padding = said["key_padding_mask"]
     if padding is not None and (padding.array is None or padding.array.any()):
         raise Unclear("is not supported with a mask of the padding")
-    causal = False
-    if attn_mask is not None:
-        mask = attn_mask.array
-        if mask is None or mask.ndim != 2:
-            raise Unclear("is supported with a causal mask only")
-        seen = ~mask if mask.dtype == bool else mask == 0
-        causal = not seen.all()
-        if causal and not np.array_equal(seen, np.tril(np.ones_like(seen))):
-            raise Unclear("is supported with a causal mask only")
     if said["use_separate_proj_weight"]:
         matrices = [said[f"{name}_proj_weight"].array for name in "qkv"]
     else:
@@ -280,13 +254,28 @@ def _multi_head(t: Translation, *given: Any, **named: Any) -> Sequence[str]:
         biases[3] = said["out_proj_bias"].array
     Wq, Wk, Wv = matrices
     bq, bk, bv, bo = biases
-    Wo = np.asarray(said["out_proj_weight"].array)
+    Wo, causal = np.asarray(said["out_proj_weight"].array), _is_causal(said["attn_mask"])
     layer = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, said["num_heads"], causal)
-    inputs = [query.name, value.name] if key.name == value.name else [query.name, value.name, key.name]
-    made = t.emit("Attention", *inputs, layer=layer)
-    if len(t.shapes) == 1:
-        return [made]
-    return [made, t.emit("Unsupported", query, reason="gives its weights, which nothing may use", shape=t.shapes[1])]
+    inputs = [query, value] if key.name == value.name else [query, value, key]
+    made = t.result("Attention", *inputs, layer=layer)
+    return [made, *_unused(t, query, "gives its weights, which nothing may use")]
+
+
+def _is_causal(mask: Arg | None) -> bool:
+    """Whether a mask hides the later steps; an exception where it hides others."""
+    if mask is None:
+        return False
+    if mask.array is None or mask.rank != 2:
+        raise Unclear("is supported with a causal mask only")
+    seen = ~mask.array if mask.array.dtype == bool else mask.array == 0
+    if not seen.all() and not np.array_equal(seen, np.tril(np.ones_like(seen))):
+        raise Unclear("is supported with a causal mask only")
+    return not seen.all()
+
+
+def _unused(t: Translation, x: Arg, reason: str) -> list[str]:
+    """The second result of a function, which is not supported."""
+    return [t.emit("Unsupported", x, reason=reason, shape=shape) for shape in t.shapes[1:]]
 
 
 # --------------------------------------------------------------------------------------------------------------- axes
@@ -298,19 +287,21 @@ def _axes(x: Arg, dim: Any) -> list[int]:
     return [x.axis(int(k)) for k in (dim if isinstance(dim, (tuple, list)) else [dim])]
 
 
+def _listed(given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Axes as one argument, as several, or by name."""
+    found = given or (named["dims"],)
+    return found[0] if isinstance(found[0], (tuple, list)) else found
+
+
 def _reshape(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
     if x.shape == t.shapes[0]:
         return x.name
-    return t.emit("Reshape", x, shape_to=list(t.shapes[0]))
+    return t.emit("Reshape", x, shape=list(t.shapes[0]))
 
 
 def _squeeze(t: Translation, x: Arg, dim: Any = None) -> str:
     axes = [k for k in _axes(x, dim) if x.shape[k] == 1]
     return t.emit("Squeeze", x, axes=axes) if axes else x.name
-
-
-def _unsqueeze(t: Translation, x: Arg, dim: int) -> str:
-    return t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)])
 
 
 def _transpose(t: Translation, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -> str:
@@ -323,10 +314,7 @@ def _transpose(t: Translation, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -
 
 
 def _permute(t: Translation, x: Arg, *dims: Any, **named: Any) -> str:
-    order: Any = dims or (named["dims"],)
-    if isinstance(order[0], (tuple, list)):
-        order = order[0]
-    return t.moved(x, *(x.axis(k) for k in order))
+    return t.moved(x, *(x.axis(k) for k in _listed(dims, named)))
 
 
 def _movedim(t: Translation, x: Arg, source: int, destination: int) -> str:
@@ -341,7 +329,7 @@ def _expand(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
     before = (1,) * (len(shape) - x.rank) + x.shape
     if any(n not in (1, m) for n, m in zip(before, shape, strict=True)):
         raise Unclear("repeats an axis that is longer than 1")
-    return x.name if x.shape == shape else t.emit("Expand", x, shape_to=list(shape))
+    return x.name if x.shape == shape else t.emit("Expand", x, shape=list(shape))
 
 
 def _concat(t: Translation, parts: Any, dim: Any = 0, **named: Any) -> str:
@@ -349,37 +337,22 @@ def _concat(t: Translation, parts: Any, dim: Any = 0, **named: Any) -> str:
     return t.emit("Concat", *[part for part in parts if part.shape != (0,)], axis=axis % len(t.shapes[0]))
 
 
-def _stack(t: Translation, parts: Any, dim: int = 0, **_: Any) -> str:
-    return t.emit("Stack", *parts, axis=dim % len(t.shapes[0]))
-
-
-def _hstack(t: Translation, parts: Any) -> str:
-    return t.emit("Concat", *parts, axis=0 if parts[0].rank == 1 else 1)
-
-
 def _flip(t: Translation, x: Arg, *dims: Any, **named: Any) -> str:
-    given = dims or (named["dims"],)
-    axes = _axes(x, given[0] if isinstance(given[0], (tuple, list)) else given)
+    axes = _axes(x, _listed(dims, named))
     n = len(axes)
     return t.emit("Slice", x, axes=axes, starts=[-1] * n, ends=[-(2**31)] * n, steps=[-1] * n)
 
 
-def _select(t: Translation, x: Arg, dim: int, index: int) -> str:
-    return t.emit("Gather", x, axis=x.axis(dim), index=int(index))
-
-
 def _narrow(t: Translation, x: Arg, dim: int, start: Any, length: int) -> str:
     begin = int(_number(start))
-    return t.emit("Slice", x, axes=[x.axis(dim)], starts=[begin], ends=[begin + length], steps=[1])
+    return t.run.some(x.name, x.axis(dim), begin, begin + length)
 
 
 def _index_select(t: Translation, x: Arg, dim: int, index: Arg) -> str:
-    if index.array is None:
-        raise Unclear("takes positions that depend on the input")
-    axis = x.axis(dim)
-    if np.array_equal(index.array, np.arange(x.shape[axis])):
+    places = _positions(index)
+    if np.array_equal(places, np.arange(x.shape[dim])):
         return x.name
-    return t.emit("Gather", x, axis=axis, index=index.array)
+    return t.emit("Gather", x, axis=x.axis(dim), index=places)
 
 
 def _gather(t: Translation, x: Arg, dim: int, index: Arg, **_: Any) -> str:
@@ -390,55 +363,43 @@ def _gather(t: Translation, x: Arg, dim: int, index: Arg, **_: Any) -> str:
     return t.emit("Gather", x, axis=axis, index=np.array([index.array.flat[0]]))
 
 
+def _items(x: Arg, index: Any) -> list[Any]:
+    """What is between the brackets of x[...], without Ellipsis."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    at = next((k for k, one in enumerate(items) if one is Ellipsis), None)
+    if at is not None:
+        used = sum(one is not None and one is not Ellipsis for one in items)
+        items[at : at + 1] = [slice(None)] * (x.rank - used)
+    return items
+
+
 def _get(t: Translation, x: Arg, index: Any) -> str:
     """x[...]: positions, slices, None and Ellipsis, and x[arange(N), position]."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    used = sum(one is not None and one is not Ellipsis for one in items)
-    if Ellipsis in [one for one in items if not isinstance(one, Arg)]:
-        at = next(k for k, one in enumerate(items) if one is Ellipsis)
-        items[at : at + 1] = [slice(None)] * (x.rank - used)
-    name, shape, axis = x.name, list(x.shape), 0
+    items, name, axis = _items(x, index), x.name, 0
     arrays = [one for one in items if isinstance(one, (Arg, list)) and np.ndim(_positions(one))]
     for item in items:
         if item is None:
-            shape.insert(axis, 1)
-            name = t.emit("Unsqueeze", name, shape=shape, axes=[axis])
+            name = t.emit("Unsqueeze", name, axes=[axis])
             axis += 1
         elif isinstance(item, slice):
-            start, stop, step = (
-                None if one is None else int(_number(one)) for one in (item.start, item.stop, item.step)
-            )
-            count = len(range(shape[axis])[slice(start, stop, step)])
-            if start is not None and (stop == start + 1 or (start == -1 and stop is None)) and (step or 1) == 1:
-                name = t.emit("Gather", name, shape=[*shape[:axis], *shape[axis + 1 :]], axis=axis, index=start)
-                shape[axis] = 1
-                name = t.emit("Unsqueeze", name, shape=shape, axes=[axis])
-            elif (start, stop, step or 1) not in ((None, None, 1), (0, None, 1)):
-                shape[axis] = count
-                ends = [2**31 if stop is None else stop]
-                name = t.emit(
-                    "Slice", name, shape=shape, axes=[axis], starts=[start or 0], ends=ends, steps=[step or 1]
-                )
+            limits = [None if one is None else int(_number(one)) for one in (item.start, item.stop, item.step)]
+            name = t.run.some(name, axis, limits[0], limits[1], limits[2] or 1)
             axis += 1
         elif isinstance(item, (Arg, list)) and np.ndim(_positions(item)):
             positions = _positions(item)
             if positions.dtype == bool:
                 raise Unclear("takes positions by a condition, which is not supported")
-            if len(arrays) == 2 and np.array_equal(positions, np.arange(shape[axis])):
+            if len(arrays) == 1:
+                name = t.emit("Gather", name, axis=axis, index=positions)
+                axis += 1
+            elif len(arrays) == 2 and np.array_equal(positions, np.arange(t.run.shapes[name][axis])):
                 axis += 1  # every sequence, and one step of each
-                continue
-            if len(arrays) > 1 and (positions != positions[0]).any():
+            elif (positions != positions[0]).any():
                 raise Unclear("takes another step of each sequence, which is not supported")
-            if len(arrays) > 1:
-                del shape[axis]
-                name = t.emit("Gather", name, shape=shape, axis=axis, index=int(positions[0]))
-                continue
-            shape[axis] = len(positions)
-            name = t.emit("Gather", name, shape=shape, axis=axis, index=positions)
-            axis += 1
+            else:
+                name = t.emit("Gather", name, axis=axis, index=int(positions[0]))
         else:
-            del shape[axis]
-            name = t.emit("Gather", name, shape=shape, axis=axis, index=int(_number(item)))
+            name = t.emit("Gather", name, axis=axis, index=int(_number(item)))
     return name
 
 
@@ -450,14 +411,11 @@ def _positions(item: Any) -> np.ndarray:
 
 def _set(t: Translation, x: Arg, index: Any, value: Any) -> str:
     """x[:, position] = value."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    if Ellipsis in items:
-        at = items.index(Ellipsis)
-        items[at : at + 1] = [slice(None)] * (x.rank - len(items) + 1)
-    whole = [k for k, one in enumerate(items) if not (isinstance(one, slice) and one == slice(None))]
-    if len(whole) != 1 or not isinstance(value, Arg) or isinstance(items[whole[0]], slice):
+    items = _items(x, index)
+    places = [k for k, one in enumerate(items) if not (isinstance(one, slice) and one == slice(None))]
+    if len(places) != 1 or not isinstance(value, Arg) or isinstance(items[places[0]], slice):
         raise Unclear("writes to a part of a tensor in a way that is not supported")
-    return t.emit("SetItem", x, value, axis=whole[0], index=int(_number(items[whole[0]])), shape=x.shape)
+    return t.emit("SetItem", x, value, axis=places[0], index=int(_number(items[places[0]])), shape=x.shape)
 
 
 # --------------------------------------------------------------------------------------------------------- reductions
@@ -466,7 +424,7 @@ def _set(t: Translation, x: Arg, index: Any, value: Any) -> str:
 def _reduce(op: str) -> Function:
     def run(t: Translation, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> str:
         axes = _axes(x, named.get("axis", dim))
-        return t.emit(op, x, axes=axes, keepdims=int(named.get("keepdims", keepdim)))
+        return t.result(op, x, axes=axes, keepdims=int(named.get("keepdims", keepdim)))
 
     return run
 
@@ -474,10 +432,8 @@ def _reduce(op: str) -> Function:
 def _maximum(t: Translation, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
     if isinstance(dim, Arg) or "other" in named:
         return t.emit("Max", x, named.get("other", dim))
-    made = t.emit("ReduceMax", x, axes=_axes(x, dim), keepdims=int(keepdim))
-    if len(t.shapes) == 1:
-        return made
-    return [made, t.emit("Unsupported", x, reason="gives positions, which nothing may use", shape=t.shapes[1])]
+    made = _reduce("ReduceMax")(t, x, dim, keepdim)
+    return [made, *_unused(t, x, "gives positions, which nothing may use")]
 
 
 def _softmax(op: str) -> Function:
@@ -493,8 +449,7 @@ def _softmax(op: str) -> Function:
 
 
 def _embedding(t: Translation, ids: Arg, weight: Arg, *_: Any, max_norm: Any = None, **__: Any) -> str:
-    if weight.array is None:
-        raise Unclear("has vectors that depend on the input")
+    _array(weight, "vectors")
     if max_norm is not None:
         raise Unclear("is not supported with max_norm")
     return _embedded(t, ids.name, weight)
@@ -503,19 +458,18 @@ def _embedding(t: Translation, ids: Arg, weight: Arg, *_: Any, max_norm: Any = N
 def _embedded(t: Translation, ids: str, weight: Arg) -> str:
     """The vectors of an input, of which then the same is taken as was of the token ids."""
     made_by = next((op for op in t.run.ops if ids in op.outputs), None)
-    shape = (*t.run.shapes[ids], weight.shape[1])
     if made_by is None or made_by.op not in ("Gather", "Slice", "Squeeze", "Unsqueeze", "Transpose", "Reshape"):
-        return t.emit("Embedding", weight, ids, shape=shape)
+        return t.emit("Embedding", weight, ids, shape=(*t.run.shapes[ids], weight.shape[1]))
     attributes = dict(made_by.attributes)
     if "perm" in attributes:
         attributes["perm"] = [*attributes["perm"], len(attributes["perm"])]
-    if "shape_to" in attributes:
-        attributes["shape_to"] = [*attributes["shape_to"], weight.shape[1]]
-    return t.emit(made_by.op, _embedded(t, made_by.inputs[0], weight), shape=shape, **attributes)
+    if "shape" in attributes:
+        attributes["shape"] = [*attributes["shape"], weight.shape[1]]
+    return t.emit(made_by.op, _embedded(t, made_by.inputs[0], weight), **attributes)
 
 
-def _numbers(value: Any, count: int = 1) -> list[int]:
-    return [int(value)] * count if isinstance(value, int) else [int(one) for one in value]
+def _numbers(value: Any) -> list[int]:
+    return [int(value)] if isinstance(value, int) else [int(one) for one in value]
 
 
 def _conv1d(
@@ -529,32 +483,35 @@ def _conv1d(
     else:
         pads = _numbers(padding) * 2
     inputs = [x, weight] if bias is None else [x, weight, bias]
-    return t.emit("Conv", *inputs, strides=step, dilations=wide, pads=pads, group=groups)
+    return t.result("Conv", *inputs, strides=step, dilations=wide, pads=pads, group=groups)
 
 
-def _pool(op: str) -> Function:
-    def run(
-        t: Translation, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, *more: Any, **named: Any
-    ) -> Any:
-        kernel = _numbers(kernel_size)
-        step = kernel if stride is None or stride == () else _numbers(stride)
-        attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": step, "pads": _numbers(padding) * 2}
-        if op == "MaxPool":
-            attributes["dilations"] = _numbers(named.get("dilation", more[0] if more else 1))
-            attributes["ceil_mode"] = int(named.get("ceil_mode", more[1] if len(more) > 1 else False))
-        else:
-            attributes["ceil_mode"] = int(named.get("ceil_mode", more[0] if more else False))
-            attributes["count_include_pad"] = int(named.get("count_include_pad", more[1] if len(more) > 1 else True))
-        return t.emit(op, x, **attributes)
+def _max_pool(
+    t: Translation, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    return _pooled(t, "MaxPool", x, kernel_size, stride, padding, ceil_mode, dilations=_numbers(dilation))
 
-    return run
+
+def _avg_pool(
+    t: Translation, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    return _pooled(t, "AveragePool", x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+
+
+def _pooled(t: Translation, op: str, x: Arg, size: Any, stride: Any, padding: Any, ceil: bool, **more: Any) -> str:
+    kernel = _numbers(size)
+    step = kernel if stride is None or stride == () else _numbers(stride)
+    pads = _numbers(padding) * 2
+    return t.result(op, x, kernel_shape=kernel, strides=step, pads=pads, ceil_mode=int(ceil), **more)
 
 
 def _adaptive(op: str) -> Function:
     def run(t: Translation, x: Arg, output_size: Any, *_: Any, **__: Any) -> str:
         if _numbers(output_size) != [1]:
             raise Unclear("is supported with an output of 1 step only")
-        return t.emit(op, x, axes=[x.rank - 1], keepdims=1)
+        return t.result(op, x, axes=[x.rank - 1], keepdims=1)
 
     return run
 
@@ -565,192 +522,110 @@ def _batch_norm(
 ) -> str:  # fmt: skip
     if training or running_mean is None:
         raise Unclear("computes with the batch it is given, which is not supported")
-    mean = running_mean.array
-    gamma = np.ones_like(mean) if weight is None else weight.array
-    beta = np.zeros_like(mean) if bias is None else bias.array
-    arrays = [t.constant(one) for one in (gamma, beta, mean, running_var.array)]
-    return t.emit("BatchNormalization", x, *arrays, epsilon=float(eps))
+    gamma, beta = _scale_and_shift(t, running_mean.shape, weight, bias)
+    return t.result("BatchNormalization", x, gamma, beta, running_mean, running_var, epsilon=float(eps))
 
 
 def _layer_norm(
-    t: Translation,
-    x: Arg,
-    normalized_shape: Any,
-    weight: Any = None,
-    bias: Any = None,
-    eps: float = 1e-5,
-    **_: Any,
+    t: Translation, x: Arg, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, **_: Any
 ) -> str:
     shape = tuple(_numbers(normalized_shape))
-    gamma = t.constant(np.ones(shape, np.float32) if weight is None else weight.array)
-    beta = t.constant(np.zeros(shape, np.float32) if bias is None else bias.array)
-    return t.emit("LayerNormalization", x, gamma, beta, axis=-len(shape), epsilon=float(eps))
+    gamma, beta = _scale_and_shift(t, shape, weight, bias)
+    return t.result("LayerNormalization", x, gamma, beta, axis=-len(shape), epsilon=float(eps))
+
+
+def _scale_and_shift(t: Translation, shape: Shape, weight: Any, bias: Any) -> list[Any]:
+    """The arrays of a norm, which may have none."""
+    return [one or t.constant(np.full(shape, c, np.float32)) for one, c in ((weight, 1), (bias, 0))]
 
 
 # ----------------------------------------------------------------------------------------------------- recurrent layers
 
-_ONNX = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}  # gates of ONNX, i o f c and z r h, among those of torch
+
+def _cell_of(t: Translation, make: Any, weights: Sequence[Any]) -> Cell:
+    """The cell with these weights, biases and perhaps projection, once for each run."""
+    given = [one for one in weights if one is not None]
+    key = (str(make), *(one.name for one in given))
+    if key not in t.run.cells:
+        U, W, *more = (_array(one, "weights") for one in given)
+        projection = {"projection": more.pop()} if len(more) % 2 else {}
+        t.run.cells[key] = make(U, W, more, **projection)
+    return t.run.cells[key]
 
 
-def _arrays(kind: str, parts: Sequence[Sequence[Any]]) -> list[np.ndarray]:
-    """W, R and B of ONNX, for some directions, each with its weights and perhaps biases."""
-    order = list(_ONNX[kind])
-
-    def ordered(array: np.ndarray) -> np.ndarray:
-        return array.reshape(len(order), -1, *array.shape[1:])[order].reshape(array.shape)
-
-    W, R = (np.stack([ordered(part[k].array) for part in parts]) for k in (0, 1))
-    if len(parts[0]) < 4 or parts[0][2] is None:
-        return [W, R]
-    B = np.stack([np.concatenate([ordered(part[2].array), ordered(part[3].array)]) for part in parts])
-    return [W, R, B]
+def _widths(cell: Cell) -> list[int]:
+    """Of the output, which is the first state, and of the other states."""
+    return [cell.output_width(name, cell.outputs) for name in cell.OUTPUTS[-len(cell.states) :]]
 
 
-def _recurrent(kind: str, **fixed: Any) -> Function:
+def _recurrent(make: Any) -> Function:
     """lstm, gru, rnn_tanh and rnn_relu, of a series or of packed ones."""
 
     def run(t: Translation, x: Arg, *args: Any) -> list[str]:
         packed = isinstance(args[1], (tuple, list, Arg)) and isinstance(args[2], (tuple, list))
+        first, single = False, False
         if packed:
-            sizes, hx, params, has_biases, depth, _, _, two_way, first = *args, False
-            N = int(sizes.array[0])
-            steps = len(sizes.array)
+            sizes, hx, params, _, depth, _, _, two_way = args
+            steps, N = len(sizes.array), int(sizes.array[0])
             if (sizes.array != N).any():
                 raise Unclear("packs sequences of different lengths")
-            value = t.emit("Reshape", x, shape=(steps, N, x.shape[1]), shape_to=[steps, N, x.shape[1]])
+            value = t.emit("Reshape", x, shape=[steps, N, x.shape[1]])
         else:
-            hx, params, has_biases, depth, _, _, two_way, first = args
+            hx, params, _, depth, _, _, two_way, first = args
+            single = x.rank == 2
             value = x.name
-            if x.rank == 2:
-                value = t.emit("Unsqueeze", value, shape=(x.shape[0], 1, x.shape[1]), axes=[1])
+            if single:
+                value = t.emit("Unsqueeze", value, axes=[1])
             elif first:
                 value = t.moved(value, 1, 0, 2)
-        states = list(hx) if kind == "LSTM" else [hx]
-        ways, each = 2 if two_way else 1, len(params) // (depth * (2 if two_way else 1))
+        states: list[Any] = [hx] if isinstance(hx, Arg) else list(hx)
+        if single:
+            states = [t.emit("Unsqueeze", one, axes=[1]) for one in states]
+        ways = 2 if two_way else 1
+        each = len(params) // (depth * ways)
+        cells = [_cell_of(t, make, params[k : k + each]) for k in range(0, len(params), each)]
         finals: list[list[str]] = [[] for _ in states]
-        for k in range(depth):
-            parts = [params[(k * ways + way) * each : (k * ways + way + 1) * each] for way in range(ways)]
-            starts = [_rows(t, one, k * ways, ways, x.rank == 2 and not packed) for one in states]
-            value, last = _layer(t, kind, value, parts, starts, fixed, has_biases)
+        for k in range(0, len(cells), ways):
+            starts = [_name(one) for one in states]
+            if depth > 1:
+                starts = [t.emit("Slice", one, axes=[0], starts=[k], ends=[k + ways], steps=[1]) for one in starts]
+            value, *last = _layer(t, value, cells[k : k + ways], starts)
             for found, one in zip(finals, last, strict=True):
                 found.append(one)
-        steps, N, width = t.run.shapes[value]
         if packed:
-            value = t.emit("Reshape", value, shape=(steps * N, width), shape_to=[steps * N, width])
-        elif x.rank == 2:
-            value = t.emit("Squeeze", value, shape=(steps, width), axes=[1])
+            value = t.emit("Reshape", value, shape=[steps * N, t.run.shapes[value][2]])
+        elif single:
+            value = t.emit("Squeeze", value, axes=[1])
         elif first:
             value = t.moved(value, 1, 0, 2)
-        ends = []
-        for found in finals:
-            shape = (depth * ways, N, t.run.shapes[found[0]][2])
-            end = found[0] if depth == 1 else t.emit("Concat", *found, shape=shape, axis=0)
-            if x.rank == 2 and not packed:
-                end = t.emit("Squeeze", end, shape=(shape[0], shape[2]), axes=[1])
-            ends.append(end)
+        ends = [found[0] if depth == 1 else t.emit("Concat", *found, axis=0) for found in finals]
+        if single:
+            ends = [t.emit("Squeeze", one, axes=[1]) for one in ends]
         return [value, *ends]
 
     return run
 
 
-def _rows(t: Translation, state: Arg, begin: int, count: int, single: bool) -> str:
-    """The start states of one layer."""
-    shape = [count, *state.shape[1:]]
-    if state.array is not None:
-        name = t.constant(state.array[begin : begin + count])
-    elif state.shape[0] == count:
-        name = state.name
-    else:
-        name = t.emit("Slice", state, shape=shape, axes=[0], starts=[begin], ends=[begin + count], steps=[1])
-    if not single:
-        return name
-    if state.array is not None:
-        return t.constant(state.array[begin : begin + count, None])
-    return t.emit("Unsqueeze", name, shape=[count, 1, shape[1]], axes=[1])
-
-
-def _layer(
-    t: Translation, kind: str, x: str, parts: Sequence[Any], starts: Sequence[str], fixed: dict[str, Any], biases: bool
-) -> tuple[str, list[str]]:
+def _layer(t: Translation, x: str, cells: Sequence[Cell], starts: Sequence[str]) -> list[str]:
     """One layer in one or two directions of a series (T, N, F): the series, and the final states (ways, N, H)."""
     steps, N, _ = t.run.shapes[x]
-    each = 4 if biases else 2
-    if len(parts[0]) > each:
-        return _projected(t, x, parts, starts, biases)
-    arrays = _arrays(kind, [part if biases else part[:2] for part in parts])
-    ways, H = len(parts), arrays[1].shape[-1]
-    if steps == 1 and ways == 1:  # perhaps one of a loop
-        once = t.emit("Squeeze", x, shape=(N, t.run.shapes[x][2]), axes=[0])
-        before = []
-        for one in starts:
-            if one in t.run.arrays:
-                before.append(t.constant(t.run.arrays[one][0]))
-            else:
-                before.append(t.emit("Squeeze", one, shape=(N, H), axes=[0]))
-        made = t.emits(f"{kind}Cell", [once, *before, *map(t.constant, arrays)], [(N, H)] * len(starts), **fixed)
-        wide = [t.emit("Unsqueeze", one, shape=(1, N, H), axes=[0]) for one in made]
-        return wide[0], wide
-    inputs = [x, *map(t.constant, arrays), *[""] * (4 - len(arrays)), *starts]
-    direction = "bidirectional" if ways == 2 else "forward"
-    attributes = {**fixed, "direction": direction, "hidden_size": H}
-    if "activations" in fixed:
-        attributes["activations"] = fixed["activations"] * ways
-    if kind == "GRU":
-        attributes["linear_before_reset"] = 1
-    shapes = [(steps, ways, N, H), *[(ways, N, H)] * len(starts)]
-    every, *last = t.emits(kind, inputs, shapes, **attributes)
-    if ways == 1:
-        return t.emit("Squeeze", every, shape=(steps, N, H), axes=[1]), last
-    turned = t.moved(every, 0, 2, 1, 3)
-    return t.emit("Reshape", turned, shape=(steps, N, ways * H), shape_to=[steps, N, ways * H]), last
+    widths = _widths(cells[0])
+    if steps == 1 and len(cells) == 1:  # perhaps one of a loop
+        given = [t.emit("Squeeze", one, axes=[0]) for one in (x, *starts)]
+        made = t.emits("CellStep", given, [(N, width) for width in widths], cell=cells[0])
+        states = [t.emit("Unsqueeze", one, axes=[0]) for one in made]
+        return [states[0], *states]
+    layer = cells[0] if len(cells) == 1 else Bidirectional(cells[0], cells[1])
+    shapes = [(steps, N, layer.outputs), *((len(cells), N, width) for width in widths)]
+    return t.emits("Cell", [x, *starts], shapes, cell=layer)
 
 
-def _projected(
-    t: Translation, x: str, parts: Sequence[Any], starts: Sequence[str], biases: bool
-) -> tuple[str, list[str]]:
-    """An LSTM with proj_size."""
-    from lrpnumpy.layers import ProjectedLSTM
-
-    steps, N, _ = t.run.shapes[x]
-    outs, finals = [], ([], [])  # type: ignore[var-annotated]
-    for way, part in enumerate(parts):
-        U, W = (np.split(part[k].array, 4) for k in (0, 1))
-        b = np.split(part[2].array + part[3].array, 4) if biases else [np.zeros(len(U[0]), np.float32)] * 4
-        named = {
-            f"{name}_{gate}": one[k] for name, one in (("U", U), ("W", W), ("b", b)) for k, gate in enumerate("ifgo")
-        }
-        P, H = part[-1].shape
-        cell = ProjectedLSTM(**named, W_p=part[-1].array)
-        before = []
-        for one, size in zip(starts, (P, H), strict=True):
-            if one in t.run.arrays:
-                before.append(t.constant(t.run.arrays[one][way]))
-            else:
-                before.append(t.emit("Gather", one, shape=(N, size), axis=0, index=way))
-        backward = {"axes": [0], "starts": [-1], "ends": [-(2**31)], "steps": [-1]}
-        shape = t.run.shapes[x]
-        series = x if way == 0 else t.emit("Slice", x, shape=shape, **backward)
-        made = t.emits("Cell", [series, *before], [(steps, N, P), (N, P), (N, H)], cell=cell)
-        outs.append(made[0] if way == 0 else t.emit("Slice", made[0], shape=(steps, N, P), **backward))
-        for found, one, size in zip(finals, made[1:], (P, H), strict=True):
-            found.append(t.emit("Unsqueeze", one, shape=(1, N, size), axes=[0]))
-    width = sum(t.run.shapes[one][2] for one in outs)
-    joined = outs[0] if len(outs) == 1 else t.emit("Concat", *outs, shape=(steps, N, width), axis=2)
-    last = []
-    for found in finals:
-        shape = (len(found), N, t.run.shapes[found[0]][2])
-        last.append(found[0] if len(found) == 1 else t.emit("Concat", *found, shape=shape, axis=0))
-    return joined, last
-
-
-def _cell(kind: str, **fixed: Any) -> Function:
+def _cell(make: Any) -> Function:
     """lstm_cell, gru_cell and the like: one step, which may be one of a loop."""
 
     def run(t: Translation, x: Arg, hx: Any, *weights: Any) -> list[str]:
-        states = list(hx) if kind == "LSTM" else [hx]
-        arrays = _arrays(kind, [weights])
-        inputs = [x.name, *(one.name for one in states), *map(t.constant, arrays)]
-        return t.emits(f"{kind}Cell", inputs, list(t.shapes), **fixed)
+        states = [hx] if isinstance(hx, Arg) else list(hx)
+        return t.emits("CellStep", [x, *states], t.shapes, cell=_cell_of(t, make, weights))
 
     return run
 
@@ -761,14 +636,14 @@ def _pack(t: Translation, x: Arg, lengths: Arg, batch_first: bool) -> list[str]:
     if lengths.array is None or (lengths.array != steps).any():
         raise Unclear("packs sequences of different lengths")
     value = t.moved(x, 1, 0, *range(2, x.rank)) if batch_first else x.name
-    rows = t.emit("Reshape", value, shape_to=list(t.shapes[0]))
+    rows = t.emit("Reshape", value, shape=list(t.shapes[0]))
     return [rows, t.constant(np.full(steps, N))]
 
 
 def _unpack(t: Translation, x: Arg, sizes: Arg, batch_first: bool, *_: Any) -> list[str]:
     steps, N = len(_positions(sizes)), int(_positions(sizes)[0])
     shape = [steps, N, *x.shape[1:]]
-    value = t.emit("Reshape", x, shape=shape, shape_to=shape)
+    value = t.emit("Reshape", x, shape=shape)
     return [t.moved(value, 1, 0, *range(2, len(shape))) if batch_first else value, t.constant(np.full(N, steps))]
 
 
@@ -782,31 +657,31 @@ _EACH = {
     "softsign": "Softsign", "selu": "Selu", "hardswish": "HardSwish", "negative": "Neg", "__neg__": "Neg",
     "sqrt": "Sqrt", "reciprocal": "Reciprocal", "erf": "Erf",
 }  # fmt: skip
+_RELU = partial(rnn, activation="relu")
 FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(_SAME, _same),
     **{name: _each(op) for name, op in _EACH.items()},
-    "elu": _each("Elu", "alpha"),
-    "celu": _each("Celu", "alpha"),
-    "leaky_relu": _leaky,
+    "elu": _each("Elu", ["alpha"]),
+    "celu": _each("Celu", ["alpha"]),
+    "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "relu6": _each("Clip", min=0.0, max=6.0),
+    "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
     "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
-    "hardsigmoid": lambda t, x, inplace=False: t.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5),
-    "relu6": lambda t, x, inplace=False: t.emit("Clip", x, min=0.0, max=6.0),
-    "square": lambda t, x: t.emit("Pow", x, t.constant(np.float32(2))),
-    "gelu": _gelu,
+    "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
+    "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
     "softplus": _softplus,
-    "logsigmoid": _log_sigmoid,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
-    "hardtanh": _hardtanh,
+    "hardtanh": lambda t, x, min_val=-1.0, max_val=1.0, inplace=False: _clip(t, x, min_val, max_val),
     **dict.fromkeys(("add", "__add__", "__radd__"), _binary("Add")),
     **dict.fromkeys(("sub", "subtract", "__sub__"), _binary("Sub")),
     **dict.fromkeys(("rsub", "__rsub__"), _binary("Sub", swapped=True)),
     **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), _binary("Mul")),
     **dict.fromkeys(("div", "divide", "true_divide", "__truediv__"), _binary("Div")),
     **dict.fromkeys(("__rdiv__", "__rtruediv__"), _binary("Div", swapped=True)),
-    **dict.fromkeys(("pow", "__pow__"), _power),
+    **dict.fromkeys(("pow", "__pow__", "square"), _power),
     "where": _where,
-    "masked_fill": _masked_fill,
+    "masked_fill": lambda t, x, mask, value: _where(t, mask, value, x),
     "linear": _linear,
     **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv"), _matmul),
     "addmm": _addmm,
@@ -815,17 +690,17 @@ FUNCTIONS: dict[str, Function] = {
     "multi_head_attention_forward": _multi_head,
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as", "ravel"), _reshape),
     "squeeze": _squeeze,
-    "unsqueeze": _unsqueeze,
+    "unsqueeze": lambda t, x, dim: t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)]),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "T"), _transpose),
     "mT": lambda t, x, *_: _transpose(t, x, -1, -2),
     "permute": _permute,
     "movedim": _movedim,
     **dict.fromkeys(("expand", "expand_as", "repeat", "tile", "broadcast_to", "repeat_interleave"), _expand),
     **dict.fromkeys(("cat", "concat", "concatenate"), _concat),
-    "stack": _stack,
-    "hstack": _hstack,
+    "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.shapes[0])),
+    "hstack": lambda t, parts: t.emit("Concat", *parts, axis=min(1, parts[0].rank - 1)),
     "flip": _flip,
-    "select": _select,
+    "select": lambda t, x, dim, index: t.emit("Gather", x, axis=x.axis(dim), index=int(index)),
     "narrow": _narrow,
     "index_select": _index_select,
     "gather": _gather,
@@ -834,26 +709,25 @@ FUNCTIONS: dict[str, Function] = {
     "mean": _reduce("ReduceMean"),
     "sum": _reduce("ReduceSum"),
     "amax": _reduce("ReduceMax"),
-    "max": _maximum,
-    "maximum": _maximum,
+    **dict.fromkeys(("max", "maximum"), _maximum),
     **dict.fromkeys(("softmax", "_softmax"), _softmax("Softmax")),
     "log_softmax": _softmax("LogSoftmax"),
     "embedding": _embedding,
     "conv1d": _conv1d,
-    "max_pool1d": _pool("MaxPool"),
-    "avg_pool1d": _pool("AveragePool"),
+    "max_pool1d": _max_pool,
+    "avg_pool1d": _avg_pool,
     "adaptive_avg_pool1d": _adaptive("ReduceMean"),
     "adaptive_max_pool1d": _adaptive("ReduceMax"),
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
-    "lstm": _recurrent("LSTM"),
-    "gru": _recurrent("GRU"),
-    "rnn_tanh": _recurrent("RNN"),
-    "rnn_relu": _recurrent("RNN", activations=["Relu"]),
-    "lstm_cell": _cell("LSTM"),
-    "gru_cell": _cell("GRU"),
-    "rnn_tanh_cell": _cell("RNN"),
-    "rnn_relu_cell": _cell("RNN", activations=["Relu"]),
+    "lstm": _recurrent(lstm),
+    "gru": _recurrent(gru),
+    "rnn_tanh": _recurrent(rnn),
+    "rnn_relu": _recurrent(_RELU),
+    "lstm_cell": _cell(lstm),
+    "gru_cell": _cell(gru),
+    "rnn_tanh_cell": _cell(rnn),
+    "rnn_relu_cell": _cell(_RELU),
     "_pack_padded_sequence": _pack,
     "_pad_packed_sequence": _unpack,
 }  # fmt: skip
