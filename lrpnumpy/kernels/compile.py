@@ -56,7 +56,7 @@ HUGE = 100 * SMALL  # numbers of a call that NumPy would take about as long for
 START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
 PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
-# "background", "wait", "never"; "small": small calls never compile; "kept": what is on disk runs, else NumPy.
+# "background", "wait", "never"; "kept": kernels on disk run, NumPy computes the rest.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
@@ -111,8 +111,7 @@ class Kernel:
         is_long = size > HUGE or large_calls.seconds > PATIENCE
         if size > SMALL and (is_long or is_kept(self.plain, dtype)):
             return True
-        if mode != "small":
-            _background(self, dtype)
+        _background(self, dtype)
         return False
 
     def _on_arrays(self, *arguments: Any) -> None:
@@ -321,6 +320,11 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
+def kernel_or_plain(function: Callable[..., Any]) -> Kernel:
+    """Decorator: the same for a function that is quick enough as it is until it is compiled."""
+    return Kernel(function, function)
+
+
 def kernel_or(by_numpy: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator: the same, with a function that computes it by NumPy until it is compiled."""
     return lambda function: Kernel(function, by_numpy)
@@ -331,8 +335,15 @@ def _numba() -> Any:
     global _ready
     numba = import_module("numba")
     if not _ready:
+        register = import_module("numba.extending").register_jitable
         for name in HELPERS:
-            import_module(name).overloads()
+            module = import_module(name)
+            if hasattr(module, "overloads"):
+                module.overloads()
+            for helper in getattr(module, "HELPERS", ()):
+                register(helper)
+            for helper in getattr(module, "INLINED", ()):
+                register(forceinline=True)(helper)
         _ready = True
     return numba
 

@@ -13,8 +13,8 @@ from lrpnumpy.explain import COMPARED
 from lrpnumpy.kernels import compile as kernels
 from lrpnumpy.rules import DEEPLIFT, GRADIENT, REFERENCE
 
-# Of the largest relevance, for explanations that pass their evidence. Among 200 sentences one has 1.2e-5 by lrp-all, see
-# `python -m benchmarks.rounding`; those below have less.
+# Of the largest relevance, for explanations that pass their evidence. Among 200 sentences one has 1.2e-5 by lrp-all:
+# `python -m benchmarks.rounding`. Those below have less.
 AGREE = 1e-5
 
 
