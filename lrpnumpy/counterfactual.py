@@ -62,6 +62,13 @@ class InputChange(NamedTuple):
         return f"{readable(self.name)}: {readable(self.before)} → {readable(self.after)}"
 
 
+# Types of the fields of a counterfactual, which somebody may make by hand.
+FIELDS = {
+    "changes": tuple, "original": Mapping, "before": Explanation, "after": Explanation, "undone": np.ndarray,
+    "wanted": str,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Counterfactual:
     """Changes after which the network decides otherwise: printed, shown in a notebook, drawn by `lrp.plot`.
@@ -79,11 +86,16 @@ class Counterfactual:
     wanted: str  # what the changes had to reach, in words
 
     def __post_init__(self) -> None:
-        is_right = isinstance(self.changes, tuple) and all(isinstance(one, InputChange) for one in self.changes)
-        is_right &= isinstance(self.original, Mapping) and isinstance(self.undone, np.ndarray)
-        is_right &= isinstance(self.before, Explanation) and isinstance(self.after, Explanation)
-        if not is_right or not isinstance(self.wanted, str):
-            raise LrpError("Counterfactual: a field has a wrong type; lrp.counterfactual(model, x) makes one.")
+        for name, kind in FIELDS.items():
+            value = getattr(self, name)
+            is_right = isinstance(value, kind)
+            if name == "changes" and is_right:
+                is_right = all(isinstance(one, InputChange) for one in value)
+            if not is_right:
+                raise LrpError(
+                    f"Counterfactual: {name} has the wrong type, got {shown(value)}; lrp.counterfactual(model, x) "
+                    "makes one."
+                )
 
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"

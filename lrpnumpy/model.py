@@ -26,7 +26,7 @@ from lrpnumpy.layers import (
     Size,
     TwoClasses,
 )
-from lrpnumpy.layers.affine import Units
+from lrpnumpy.layers.elementwise import Units
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
 from lrpnumpy.scaling import Scaler, scaler_of

@@ -52,7 +52,7 @@ PATIENCE = 8.0  # seconds of processor time that large calls may spend before th
 START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
 PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
-# "background", "wait", "never"; "small": small calls never compile; "kept": what is on disk runs, else NumPy.
+# "background", "wait", "never"; "kept": kernels on disk run, NumPy computes the rest.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
 
 _lock = threading.RLock()  # LLVM compiles one thing at a time anyway
@@ -104,8 +104,7 @@ class Kernel:
             return self._kept[dtype.char]
         if size > SMALL and (large_calls.seconds > PATIENCE or is_kept(self.plain, dtype)):
             return True
-        if mode != "small":
-            _background(self, dtype)
+        _background(self, dtype)
         return False
 
     def _on_arrays(self, *arguments: Any) -> None:
@@ -276,6 +275,11 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
+def kernel_or_plain(function: Callable[..., Any]) -> Kernel:
+    """Decorator: the same for a function that is quick enough as it is until it is compiled."""
+    return Kernel(function, function)
+
+
 def kernel_or(by_numpy: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator: the same, with a function that computes it by NumPy until it is compiled."""
     return lambda function: Kernel(function, by_numpy)
@@ -286,8 +290,15 @@ def _numba() -> Any:
     global _ready
     numba = import_module("numba")
     if not _ready:
+        register = import_module("numba.extending").register_jitable
         for name in HELPERS:
-            import_module(name).overloads()
+            module = import_module(name)
+            if hasattr(module, "overloads"):
+                module.overloads()
+            for helper in getattr(module, "HELPERS", ()):
+                register(helper)
+            for helper in getattr(module, "INLINED", ()):
+                register(forceinline=True)(helper)
         _ready = True
     return numba
 

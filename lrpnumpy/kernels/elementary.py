@@ -1,4 +1,4 @@
-"""Sigmoid and tanh, and a difference of two sigmoids, in a form that LLVM vectorises inside a loop.
+"""Sigmoid and tanh, and a difference of two sigmoids, in a form that LLVM vectorizes inside a loop.
 
 The plain functions serve when nothing is compiled; `overloads` gives Numba branch-free ones. They rest on
 

@@ -1,4 +1,4 @@
-"""What the kernels of recurrent cells share: where states are stored, how inputs are projected and get relevance back.
+"""What the kernels of recurrent cells share: where states are stored, how inputs are projected and receive relevance.
 
 A packed batch has its sequences longest first and the rows of one time step together: the n = first[t+1] - first[t]
 sequences still running at step t have the rows first[t] to first[t+1]. With lengths 3, 3, 1 and n_0 = 3 sequences:
@@ -6,10 +6,10 @@ sequences still running at step t have the rows first[t] to first[t+1]. With len
     step t               0     1     2
     rows of the batch    0..2  3..4  5..6        first = 0, 3, 5, 7
 
-A kernel takes the arrays of a batch as one tuple, `Rows`. Inputs x, and the relevance R_x that they receive, may be in
-another order: a direction that reads sequences mirrored has an `order`, the row of x for each of its rows. Inputs of
-words can be looked up projected: then `ids` is the row of `table`, U x + b, for each row of x, and x is not read; else
-`table` has one row, the bias.
+A kernel takes the arrays of a batch as one tuple, `BatchRows`. Inputs x, and the relevance R_x that they receive, may
+be in another order: a direction that reads sequences mirrored has an `order`, the row of x for each of its rows. Inputs
+of words can be looked up projected: then `ids` is the row of `table`, U x + b, for each row of x, and x is not read;
+else `table` has one row, the bias.
 
 Where there are few sequences, a product with one step's rows takes as long as loading the weights. So the inputs of
 several steps are projected together, before their steps, and they receive relevance together, some steps later.
@@ -23,7 +23,19 @@ import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, R1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import add, block, copy, fill, flat, matrix, multiply, part, raise_to, repeat, sum_of
+from lrpnumpy.kernels.steps import (
+    add,
+    block,
+    copy,
+    dot,
+    fill,
+    flat,
+    matrix,
+    multiply,
+    part,
+    raise_to,
+    repeat,
+)
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
@@ -51,9 +63,9 @@ class Weights(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What the forward pass of an LSTM has kept, for variants of its sequences."""
+    """What the forward pass of an LSTM has saved, for variants of its sequences."""
 
-    kept: R1  # flat, (kinds, n, H) per step: U x + b of i, f, g, o; or all that kernels.lstm keeps
+    kept: R1  # flat, (kinds, n, H) per step: U x + b of i, f, g, o; or all values that kernels.lstm saves
     first: I1  # (T+1,)
     h: R2  # (n_0 + R, H) states
     c: R2  # (n_0 + R, H) states
@@ -65,7 +77,7 @@ class Messages(NamedTuple):
 
     R_last: R3  # (states, n_0, H) incoming relevance of the last states
     R_steps: R2  # (R, H) incoming relevance of the outputs of every step
-    R_x: W2  # (R, D) what the inputs receive is added here; (R, H or more) where they are looked up
+    R_x: W2  # (R, D) what the inputs receive is added here; (R, 1) where they are looked up
     R_states: W3  # (states, R, H) out: relevance of the states after every step
     R_start: W3  # (states, n_0, H) out: relevance of the states before the first step
     has_last: Int
@@ -175,16 +187,16 @@ def message_rooms(rows, R_x, blocks, H):
     messages, an array for each sequence; and the step before which those begin that wait.
     """
     n_0, R = rows.first[1], rows.first[-1]
-    D = H if rows.is_looked_up else rows.x.shape[1]
+    D = 1 if rows.is_looked_up else rows.x.shape[1]
     room = min(TOGETHER, R) if projects_ahead(rows) else n_0
     waiting = np.empty(blocks * room * H if projects_ahead(rows) else 0, R_x.dtype)
     r_x = np.empty((2, room, D), R_x.dtype)
-    count = (room if n_0 == 1 else n_0) * (1 if rows.is_looked_up else D)  # all rows are of one sequence
+    count = (room if n_0 == 1 else n_0) * D  # all rows are of one sequence
     return waiting, r_x, np.zeros(count, R_x.dtype), np.full(1, rows.first.size - 1, np.int64)
 
 
 def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:
-    """Send s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
+    """Propagate s of step t, flat (blocks, n, H), to the inputs, now or together with that of steps before it.
 
     Blocks are those of the gates from `gate` on. R_x += s U, times x for LRP.
     """
@@ -192,7 +204,7 @@ def pass_on(s, t, rows, b, U, gate, is_lrp, room, R_x) -> None:
     first = rows.first
     row, n, H = first[t], first[t + 1] - first[t], b.shape[1]
     if rows.is_looked_up:
-        to_words(s, row, n, rows, b, gate, is_lrp, part(r_x, 0, H), tops, R_x)
+        to_words(s, row, n, rows, b, gate, is_lrp, tops, R_x)
     elif not projects_ahead(rows):
         to_inputs(s, t, t + 1, rows, U, is_lrp, r_x, tops, R_x)
     else:
@@ -235,21 +247,18 @@ def to_inputs(s, t, end, rows, U, is_lrp, r_x, tops, R_x) -> None:
             raise_to(tops, part(message, (first[step] - row) * D, (first[step + 1] - first[step]) * D))
 
 
-def to_words(s, row, n, rows, b, gate, is_lrp, message, tops, R_x) -> None:
-    """The same for words that were looked up projected: R_x += s U x, whose columns are still to be summed."""
+def to_words(s, row, n, rows, b, gate, is_lrp, tops, R_x) -> None:
+    """The same for words that were looked up projected, one number each: R_x += s U x."""
     H = b.shape[1]
     blocks = s.size // (n * H)
     for q in range(n):
         at = rows.order[row + q] if rows.is_mirrored else row + q
         u_x = block(rows.table, rows.ids[at])
-        fill(message, message.dtype.type(0))
         for k in range(blocks):
-            s_k, u_x_k, b_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H), block(b, gate + k)
-            for j in range(H):
-                message[j] += s_k[j] * (u_x_k[j] - b_k[j])
-        add(message, block(R_x, at))
+            s_k, u_x_k = part(s, (k * n + q) * H, H), part(u_x, (gate + k) * H, H)
+            R_x[at, 0] += dot(s_k, u_x_k, block(b, gate + k))
         if is_lrp:
-            tops[q] = max(tops[q], abs(sum_of(block(R_x, at))))
+            tops[q] = max(tops[q], abs(R_x[at, 0]))
 
 
 def settle(ledger, tops) -> None:
@@ -260,12 +269,16 @@ def settle(ledger, tops) -> None:
             ledger[3, q] = max(ledger[3, q], size)
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    rooms = (input_rooms, message_rooms)
-    for helper in (states_before, lengths_of, begin_with, projects_ahead, *rooms, gather, to_inputs, to_words, settle):
-        register_jitable(helper)
-    for helper in (prepare, project, pass_on):  # at every step, with enough arrays that the call would take time
-        register_jitable(forceinline=True)(helper)
+HELPERS = (
+    states_before,
+    lengths_of,
+    begin_with,
+    projects_ahead,
+    input_rooms,
+    message_rooms,
+    gather,
+    to_inputs,
+    to_words,
+)
+HELPERS += (settle,)
+INLINED = (prepare, project, pass_on)  # at every step, with enough arrays that the call would take time

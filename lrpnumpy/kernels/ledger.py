@@ -1,39 +1,23 @@
-"""The ledgers of LRP: what all nodes kept, added up for each sequence, and whether that is the score."""
+"""The ledgers of LRP: the entries of all nodes, added up for each sequence, and whether they are the score."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, J1, R1, R2, R3, W2, Int, Scalar
-from lrpnumpy.kernels.compile import kernel_or
+from lrpnumpy.kernels.compile import kernel_or_plain
 
 
-def by_numpy(kept, scores, targets, versus, relevance, owner, gap, most, rounding, books, sound) -> None:
-    """The same, on whole arrays."""
-    books[0] += np.bincount(owner, relevance, len(targets))
-    biases, stabilizer, start, largest, rule, attention = np.moveaxis(kept, 1, 0)
-    books[1], books[2], books[3], books[4] = (one.sum(axis=0) for one in (stabilizer, start, rule, attention))
-    books[5] = largest.max(axis=0)
-    books[6] = biases.sum(axis=0) + books[:5].sum(axis=0)
-    books[7:] = biases
-    explained = scores[np.arange(len(targets)), targets]
-    if versus >= 0:
-        explained = explained - scores[:, versus]
-    adds_up = abs(books[6] - explained) <= gap * abs(explained)
-    rounds_off = rounding * np.bincount(owner, abs(relevance), len(targets)) > gap * abs(explained)
-    sound[...] = adds_up & (books[5] <= most * abs(explained)) & ~rounds_off
-
-
-@kernel_or(by_numpy)
+@kernel_or_plain
 def close(
-    kept: R3,  # (nodes, 6, n) what each node kept, in the order of rules.propagation.Entry
+    kept: R3,  # (nodes, 6, n) the entries of each node, in the order of rules.propagation.Entry
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
-    versus: Int,  # the class that it is held against, or -1
+    versus: Int,  # the class that it is contrasted with, or -1
     relevance: R1,  # (R,) of the steps of the first input
     owner: I1,  # (R,) the sequence of each step
-    gap: Scalar,  # how much a ledger may miss, in parts of what is explained
-    most: Scalar,  # how large a message may be, in parts of what is explained
+    gap: Scalar,  # how much a ledger may miss, relative to the explained score
+    most: Scalar,  # how large a message may be, relative to the explained score
     rounding: Scalar,  # the relative error of one stored relevance
     books: W2,  # (7 + nodes, n) in: row 0, relevance of the other inputs; out: rows of ledgers.ROWS, then biases
     sound: J1,  # (n,) out: 1 where the ledger adds up, no message is too large and rounding changes no sum

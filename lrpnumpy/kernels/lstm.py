@@ -12,9 +12,9 @@ Coefficients K are multiplied with the incoming relevance of h and c, R_h and R_
     0 to 3   from R_c to z of i, f, g, and from R_h to z of o: for LRP divided by stab(z)
     4        c_to_c: from R_c to c_prev
     5        h_to_c: from R_h to c
-    6, 7     what stabilizers keep of R_c and R_h (not for GRADIENT, which has 6 kinds)
+    6, 7     the fractions of R_c and R_h that stabilizers absorb (not for GRADIENT, which has 6 kinds)
 
-ALL gives nothing to the gates i, f, o, and all of R_h to c: it has the kinds 2, 4 and 6 only, and one block.
+ALL gives nothing to the gates i, f, o, and all of R_h to c: it has only the kinds 2, 4 and 6, and one block.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def backward(
     sent: Messages,  # incoming relevance, and where the messages go
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
-    """The one backward recursion: messages are linear in R, the coefficients say by which rule."""
+    """The backward recursion of every rule: messages are linear in R, and the rule is in the coefficients."""
     first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != GRADIENT
     H = b.shape[1]
     G, n_0, R = weights.U.shape[0], first[1], first[-1]
@@ -238,7 +238,7 @@ def gradient_step(z, a, y, c_prev, c, activation: int, recurrent: int, k) -> Non
 
 
 def signal_step(z, a, c_prev, c, eps, k) -> None:
-    """The signal takes all: nothing but g receives anything."""
+    """The signal takes all: only g receives relevance."""
     m = c.size
     i, f, g = part(a, 0, m), part(a, m, m), part(a, 2 * m, m)
     K_g, c_to_c, leak_c = part(k, 0, m), part(k, m, m), part(k, 2 * m, m)
@@ -253,7 +253,7 @@ def signal_step(z, a, c_prev, c, eps, k) -> None:
 
 
 def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
-    """A product rule that gives to gates, too."""
+    """A product rule that also gives relevance to gates."""
     m = c.size
     i, f, g, o = part(a, 0, m), part(a, m, m), part(a, 2 * m, m), part(a, 3 * m, m)
     z_i, z_f, z_g, z_o = part(z, 0, m), part(z, m, m), part(z, 2 * m, m), part(z, 3 * m, m)
@@ -281,9 +281,4 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
         leak_h[q] = lost_o + gate_o * lost_zo
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    for helper in (gradient_step, signal_step, shares_step):
-        register_jitable(helper)
+HELPERS = (gradient_step, signal_step, shares_step)

@@ -31,11 +31,11 @@ from lrpnumpy.kernels.compile import kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix
+from lrpnumpy.kernels.steps import activate, copy, fill, flat, matrix, repeat
 
 OWNER, START, STOP, JOIN, ROWS = range(5)  # rows of `variants`
 LOOP = 512  # numbers that an elementwise loop should have at least
-LANES = 32  # and of which it should have a multiple: no rest that is not vectorised
+LANES = 32  # and of which it should have a multiple: no remainder that is not vectorized
 QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
@@ -80,7 +80,7 @@ def decompose(
     frame = np.zeros((16, places * H), kept.dtype)  # v, m, K of i, f, g and the cell; o; U x of i, f, g
     beta = matrix(state[5][: m * H], m, H)
     beta_c = state[6]
-    left = state[7]  # what is for gamma_c: i_b g_b outside the phrase
+    left = state[7]  # the share of gamma_c: i_b g_b outside the phrase
     if is_quick(kept, first, C, b, NARROW):
         activation += QUICK if activation == 1 else 0
         recurrent += QUICK if recurrent == 0 else 0
@@ -108,37 +108,12 @@ def decompose(
             n = joined[t]
             if n == 0:
                 continue
-            # What all variants of a sequence share.
-            p = 0
-            while p < running:
-                now = t - L + ends[p]
-                size = 1  # sequences side by side in the trace
-                while p + size < running and ends[p + size] == ends[p] and seq[p + size] == seq[p] + size:
-                    size += 1
-                here = slice(p * H, (p + size) * H)
-                row = first[now] + seq[p]
-                there = slice(row * H, (row + size) * H)
-                apart = (first[now + 1] - first[now]) * H  # numbers of one kind
-                at = (9 * first[now] + seq[p]) * H  # z of i
-                for k in range(3):
-                    copy(kept[at + k * apart : at + k * apart + size * H], frame[3 * k][here])
-                    copy(kept[at + (4 + k) * apart : at + (4 + k) * apart + size * H], frame[3 * k + 2][here])
-                    if not is_own:
-                        copy(Ux[k][there], frame[13 + k][here])
-                after = states_before(first, now + 1) + seq[p]
-                copy(flat(C)[after * H : (after + size) * H], frame[9][here])
-                copy(kept[at + 8 * apart : at + 8 * apart + size * H], frame[11][here])
-                copy(kept[at + 7 * apart : at + 7 * apart + size * H], frame[12][here])
-                p += size
+            gather(past, L - t, running, seq, ends, Ux, frame)
             for k in range(4):
                 prepare(fixed, frame, k, running * H, recurrent if k < 2 else activation)
             if sequences == 1:  # so that loops are not too short
                 for k in range(13):
-                    p = 1
-                    while p < min(places, n):
-                        size = min(p, places - p)
-                        copy(frame[k][: size * H], frame[k][p * H : (p + size) * H])
-                        p += size
+                    repeat(frame[k][:H], frame[k][: min(places, n) * H])
             # a = W beta_prev + U beta_x
             for k in range(3):
                 fill(state[k][: n * H], zero)
@@ -235,6 +210,31 @@ def arrange(begin, variants, length, which, place, late, run, seq, ends, joined)
     return done - begin, p + 1
 
 
+def gather(past, left, running, seq, ends, Ux, frame):
+    """Copy what all variants of a sequence share into the frame, for sequences that have `left` more steps."""
+    kept, first, H = past.kept, past.first, past.c.shape[1]
+    p = 0
+    while p < running:
+        now = ends[p] - left
+        size = 1  # sequences side by side in the trace
+        while p + size < running and ends[p + size] == ends[p] and seq[p + size] == seq[p] + size:
+            size += 1
+        here = slice(p * H, (p + size) * H)
+        row = first[now] + seq[p]
+        apart = (first[now + 1] - first[now]) * H  # numbers of one kind
+        at = (9 * first[now] + seq[p]) * H  # z of i
+        for k in range(3):
+            copy(kept[at + k * apart : at + k * apart + size * H], frame[3 * k][here])
+            copy(kept[at + (4 + k) * apart : at + (4 + k) * apart + size * H], frame[3 * k + 2][here])
+            if Ux.size > 0:
+                copy(Ux[k][row * H : (row + size) * H], frame[13 + k][here])
+        after = states_before(first, now + 1) + seq[p]
+        copy(flat(past.c)[after * H : (after + size) * H], frame[9][here])
+        copy(kept[at + 8 * apart : at + 8 * apart + size * H], frame[11][here])
+        copy(kept[at + 7 * apart : at + 7 * apart + size * H], frame[12][here])
+        p += size
+
+
 def is_quick(kept, first, C, b, limit):
     """Whether no z, b or c is too large for `difference`."""
     H = b.shape[1]
@@ -261,7 +261,7 @@ def beyond(z, limit):
 def prepare(fixed, frame, k, size, code):
     """For `relevant`: F(z) becomes K; where it is quick, z becomes what `difference` needs, else b comes with it.
 
-    Of the cell, k = 3, only L_a is asked for, not together with F(b): its K is 1/2 [F(c) - F(0)].
+    Of the cell, k = 3, only L_a is needed, not together with F(b): its K is 1/2 [F(c) - F(0)].
     """
     b, F_b = fixed[k][:size], fixed[4 + k][:size]
     v, m, K = frame[3 * k][:size], frame[3 * k + 1][:size], frame[3 * k + 2][:size]
@@ -301,9 +301,4 @@ def relevant(a, frame, k, here, spare, code):
             a[q] = K[q] + half * (a[q] - y[q])
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    for helper in (arrange, is_quick, beyond, prepare, relevant):
-        register_jitable(helper)
+HELPERS = (arrange, gather, is_quick, beyond, prepare, relevant)

@@ -4,7 +4,7 @@ In variant v the steps from lo to hi of sequence `owner` are replaced by `count`
 replaces each of them, count = 0 leaves them out. Before them its states are those of the sequence; after them it reads
 the sequence's inputs, which are projected already, so that W h_prev is all that is left to do. With 6 steps:
 
-    lo 2, hi 4, count 2    inputs 0 1 own own 4 5    starts from the state before step 2 and runs for 4 turns
+    lo 2, hi 4, count 2    inputs 0 1 new new 4 5    starts from the state before step 2 and runs for 4 turns
     lo 2, hi 4, count 0    inputs 0 1 4 5            starts from the state before step 2 and runs for 2 turns
 
 Variants need not be at the same step to go through the same matrix product. They wait in strips: runs of variants that
@@ -33,14 +33,14 @@ NUMBERS = 4096  # of their states, so that narrow networks have enough to do at 
 def run(
     past: Past,  # kept: U x + b
     weights: Weights,  # W packed (4, H, H); codes of activation and recurrent activation
-    variants: I2,  # (6, V) owner, lo, hi, count; own: place of its first own row; kept_at: first row in `out`
-    Q: R2,  # (any, 4 H) U x + b of the variants' own rows
+    variants: I2,  # (6, V) owner, lo, hi, count; own: place of its first new row; kept_at: first row in `out`
+    Q: R2,  # (any, 4 H) U x + b of the new rows of the variants
     index: I1,  # (any,) row of Q at each place
-    stride: Int,  # from one own row of a variant to the next, in places
+    stride: Int,  # from one new row of a variant to the next, in places
     tol: Scalar,  # > 0: a variant stops when its states are within tol of the sequence's
     keep: Int,  # 1: keep the outputs of all turns; 0: only those of the last
     out: W2,  # (any, H): those of variant v from row kept_at on, count + T - hi rows; or (V, H) the last outputs
-    done: J1,  # (V,) out: step of the sequence from which on a variant is as its sequence, or the sequence's length
+    done: J1,  # (V,) out: step from which on a variant equals its sequence, or the sequence's length
 ) -> None:
     """z = W h_prev + U x + b; i, f, o = sigm(z), g = tanh(z); c = f c_prev + i g; h = o tanh(c)."""
     kept, first, Hs, C, W = past.kept, past.first, past.h, past.c, weights.W
@@ -50,14 +50,8 @@ def run(
     activation, recurrent = weights.codes[0], weights.codes[1]
     if V == 0:
         return
-    owner, lo, hi, count, own, kept_at = (
-        variants[OWNER],
-        variants[LO],
-        variants[HI],
-        variants[COUNT],
-        variants[OWN],
-        variants[KEPT_AT],
-    )
+    owner, lo, hi = variants[OWNER], variants[LO], variants[HI]
+    count, own, kept_at = variants[COUNT], variants[OWN], variants[KEPT_AT]
     length = lengths_of(first)
     is_alone = tol > 0 or n_0 == 1
     cuts = strips_of(variants, stride, is_alone)  # where each strip begins among the variants
@@ -69,11 +63,7 @@ def run(
     # States and gates of what is running: `places` rows, padded so that elementwise loops may run over their end, and
     # so that the five arrays do not share cache sets (4 KiB aliasing).
     room = np.zeros((5, (places * H // LOOP + 5) * LOOP), C.dtype)
-    h = room[0]
-    c = room[1]
-    z = room[2]
-    y = room[3]
-    i_g = room[4]
+    h, c, z, y, i_g = room[0], room[1], room[2], room[3], room[4]
     strip_of = np.empty((5, places), np.int64)
     which = strip_of[0]  # first variant of each running strip
     width = strip_of[1]  # how many of it are running
@@ -198,9 +188,4 @@ def near(x, y, tol):
     return j == x.size
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    for helper in (strips_of, near):
-        register_jitable(helper)
+HELPERS = (strips_of, near)

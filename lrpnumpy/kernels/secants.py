@@ -1,4 +1,4 @@
-"""Mean slopes of activations on the way from a reference: what DeepLIFT has in place of derivatives.
+"""Mean slopes of activations on the line from a reference: what DeepLIFT has in place of derivatives.
 
     (F(z) - F(z0)) / (z - z0),  and F'(z) where z = z0
 
@@ -94,10 +94,4 @@ def states_of_reference(states, t, first, out) -> None:
         repeat(part(states, t * H, H), out)
 
 
-def overloads() -> None:
-    """Let kernels call these functions."""
-    from numba.extending import register_jitable
-
-    scalars = (sigmoid_secant, tanh_secant, rare_secant, kinked, piecewise_slope)
-    for helper in (*scalars, kept_of_reference, states_of_reference):
-        register_jitable(helper)
+HELPERS = (sigmoid_secant, tanh_secant, rare_secant, kinked, piecewise_slope, kept_of_reference, states_of_reference)

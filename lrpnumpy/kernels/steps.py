@@ -212,16 +212,16 @@ def add(x, total) -> None:
         total[q] += x[q]
 
 
-def sum_of(x):
-    """The sum of the numbers in a flat array, in any order."""
-    total = x.dtype.type(0)
-    for q in range(x.size):
-        total += x[q]
+def dot(s, x, b):
+    """The sum of s (x - b), of flat arrays, in any order."""
+    total = s.dtype.type(0)
+    for q in range(s.size):
+        total += s[q] * (x[q] - b[q])
     return total
 
 
 def inverse(z, eps):
-    """1 / stab(z), stab(z) = z + eps sign(z) and sign(0) = +1, and the share eps / (|z| + eps) the stabilizer keeps.
+    """1 / stab(z), stab(z) = z + eps sign(z), sign(0) = +1, and the share eps / (|z| + eps) of the stabilizer.
 
     A denominator that is exactly 0 passes nothing on: (0, 1).
     """
@@ -233,7 +233,7 @@ def inverse(z, eps):
 
 
 def share(rule, gate, signal, eps):
-    """What a product rule gives to gate and signal, and what its stabilizer keeps."""
+    """The shares of gate and signal by a product rule, and of its stabilizer."""
     if rule == PROP:
         over, lost = inverse(gate + signal, eps)
         return gate * over, signal * over, lost
@@ -244,7 +244,7 @@ def share(rule, gate, signal, eps):
 
 
 def overloads() -> None:
-    """Let kernels call these functions. Views and copies are inlined, not called."""
+    """Views and copies, which are inlined, and a sum."""
     from numba.core import cgutils, types
     from numba.extending import lower_builtin, register_jitable, type_callable
     from numba.np.arrayobj import populate_array
@@ -295,9 +295,21 @@ def overloads() -> None:
         cgutils.raw_memmove(builder, y.data, x.data, x.nitems, x.itemsize)
         return context.get_dummy_value()
 
-    rarely = (rare, rare_slope, softplus, exponential, gelu_argument)
-    register_jitable(fastmath={"contract", "reassoc"})(sum_of)  # so that it is vectorised
-    for helper in (*rarely, repeat, fill, multiply, add, raise_to, inverse, share):
-        register_jitable(helper)
-    for helper in (activate, differentiate):  # a call costs as much as ten numbers
-        register_jitable(forceinline=True)(helper)
+    register_jitable(fastmath={"contract", "reassoc"})(dot)  # so that it is vectorized
+
+
+HELPERS = (
+    rare,
+    rare_slope,
+    softplus,
+    exponential,
+    gelu_argument,
+    repeat,
+    fill,
+    multiply,
+    add,
+    raise_to,
+    inverse,
+    share,
+)
+INLINED = (activate, differentiate)  # a call costs as much as ten numbers

@@ -1,4 +1,4 @@
-"""LRP through sums, by the epsilon rule: what their terms get, and what biases and stabilizers keep."""
+"""LRP through sums, by the epsilon rule: the messages of their terms, and what biases and stabilizers absorb."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:
 def backward(
     R: R2,  # (rows, M) incoming messages of the sums
     z: R2,  # (rows, M)
-    bias: R1,  # (M,) what each sum holds besides its terms
+    bias: R1,  # (M,) of each sum
     eps: Scalar,
     owner: I1,  # (rows,) which sequence each row is of
     s: W2,  # (rows, M) out: term i of sum j receives z_i w_ij s_j
-    ledger: W2,  # (4, n) rows 0 and 1: what biases and stabilizer get is added; row 3: raised to the largest R
+    ledger: W2,  # (4, n) rows 0 and 1: the shares of biases and stabilizer are added; row 3: raised to the largest R
 ) -> None:
     """s = R / stab(z)."""
     rows, M = z.shape
     n = ledger.shape[1]
-    to_bias = np.zeros((n, M), z.dtype)  # summed over rows first: these loops are then vectorised
+    to_bias = np.zeros((n, M), z.dtype)  # summed over rows first: these loops are then vectorized
     to_stabilizer = np.zeros((n, M), z.dtype)
     largest = np.zeros((n, M), z.dtype)
     for q in range(rows):

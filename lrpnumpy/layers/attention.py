@@ -1,6 +1,6 @@
 """Attention over steps: for each step of a query a sum of values, by weights that a softmax over their steps decides.
 
-LRP holds the weights fixed. What is left is one sum for each output, and goes to the values alone. The gradient and
+LRP holds the weights fixed. The rest is one sum per output, whose relevance goes to the values alone. The gradient and
 AttnLRP go through the weights as well, to queries and keys.
 """
 
@@ -99,9 +99,9 @@ class Attention(PlainAttention):
     """y_t = sum_s a_ts v_s, a_t = softmax_s(scale q_t . k_s): Keras' Attention.
 
     `scale` is a number. The inputs are query, value and, if the keys are not the values, key. A query without steps
-    gives one vector. `causal` lets step t look at steps up to t only.
+    results in one vector. With `causal`, step t attends to steps up to t only.
 
-    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
+    LRP: the weights are held fixed, one sum per output; or AttnLRP, through the weights.
     """
 
     scale: float = 1.0
@@ -120,10 +120,10 @@ class Attention(PlainAttention):
 class AdditiveAttention(PlainAttention):
     """y_t = sum_s a_ts v_s, a_t = softmax_s(sum_d scale_d tanh(q_td + k_sd)): Keras' AdditiveAttention.
 
-    `scale` is (d,). The inputs are query, value and, if the keys are not the values, key. `causal` lets step t look at
-    steps up to t only.
+    `scale` is (d,). The inputs are query, value and, if the keys are not the values, key. With `causal`, step t
+    attends to steps up to t only.
 
-    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
+    LRP: the weights are held fixed, one sum per output; or AttnLRP, through the weights.
     """
 
     scale: np.ndarray
@@ -151,12 +151,12 @@ def _pairs(both: Sequence[list[Block]]) -> list[Blocks]:
 
 
 class Projected(NamedTuple):
-    """What MultiHeadAttention keeps of its forward pass."""
+    """What MultiHeadAttention saves of its forward pass."""
 
     q: np.ndarray  # (R_q, heads d)
     k: np.ndarray  # (R_k, heads d)
     v: np.ndarray  # (R_k, heads d_v)
-    joined: np.ndarray  # (R_q, heads d_v) what the heads give
+    joined: np.ndarray  # (R_q, heads d_v) the outputs of the heads
     blocks: list[Block]
 
 
@@ -164,14 +164,14 @@ class Projected(NamedTuple):
 class MultiHeadAttention(StepAttention):
     """Several attentions side by side, each on its own part of projected queries, keys and values.
 
-    q = Wq x_query + bq, k = Wk x_key + bk and v = Wv x_value + bv are cut into `heads` parts; head i gives
-    sum_s a_ts v_s with a_t = softmax_s(q_t . k_s / sqrt(d)); y = Wo [heads, one behind the other] + bo.
+    q = Wq x_query + bq, k = Wk x_key + bk and v = Wv x_value + bv are cut into `heads` parts; head i returns
+    sum_s a_ts v_s with a_t = softmax_s(q_t . k_s / sqrt(d)); y = Wo [heads, one after another] + bo.
 
     `Wq` and `Wk` are (heads d, in), `Wv` (heads d_v, in), `Wo` (out, heads d_v), the rows of one head together, as
-    PyTorch has them; the biases `bq`, `bk`, `bv` and `bo` are None for 0. `causal` lets step t look at steps up to t
-    only. The inputs are query, value and, if the keys are not the values, key, as in Keras.
+    PyTorch has them; the biases `bq`, `bk`, `bv` and `bo` are None for 0. With `causal`, step t attends to steps
+    up to t only. The inputs are query, value and, if the keys are not the values, key, as in Keras.
 
-    LRP: the weights are held fixed. What is left are three sums: Wv x + bv, the sum over the steps, and Wo … + bo.
+    LRP: the weights are held fixed. The rest is three sums: Wv x + bv, the sum over the steps, and Wo … + bo.
     AttnLRP also goes through the weights, to Wq x + bq and Wk x + bk.
     """
 

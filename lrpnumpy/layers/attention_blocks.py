@@ -1,4 +1,4 @@
-"""sum_s a_ts v_s over ragged batches: scores, weights and their way back, on blocks of similar sequences.
+"""sum_s a_ts v_s over ragged batches: scores, weights and their backward pass, on blocks of similar sequences.
 
 A block is some sequences as padded arrays. What is padded has weight 0, so that no sequence sees another.
 """
@@ -137,7 +137,7 @@ class Blocks(NamedTuple):
     reference: Block | None
 
     def both(self, *names: str) -> list[np.ndarray]:
-        """Values by name, those of the reference behind."""
+        """Values by name, then those of the reference."""
         return [getattr(one, name) for one in self if one is not None for name in names]
 
 

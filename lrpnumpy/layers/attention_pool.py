@@ -1,6 +1,6 @@
 """AttentionPool: the steps of a sequence to one vector, by weights that a softmax over the steps decides.
 
-LRP holds the weights fixed, unless it is asked to propagate through them (AttnLRP). What is left is one sum for each
+LRP holds the weights fixed, unless it propagates through them (AttnLRP). The rest is one sum per
 output. The gradient goes through the weights as well.
 """
 
@@ -22,7 +22,7 @@ from lrpnumpy.rules.sums import Gathered, Matrix
 
 
 class Pooled(NamedTuple):
-    """What AttentionPool keeps of its forward pass."""
+    """What AttentionPool saves of its forward pass."""
 
     z: np.ndarray  # (R, K) W h + b
     u: np.ndarray  # (R, K) tanh(z); without W, h itself
@@ -35,10 +35,10 @@ class AttentionPool(Readout):
     """The steps of a sequence to one vector: sum_t a_t h_t, with weights a = softmax over the steps.
 
     Additive, with `W` (K, M): a = softmax_t(v . tanh(W h_t + b) + c), `v` and `b` (K,);
-    or b is (T, K), a bias for each step of series of T steps.
+    or b is (T, K), a bias per step of series of T steps.
     Dot, without W: a = softmax_t(v . h_t + c), v (M,). `c` is in some files; it changes no weight.
 
-    LRP: the weights are held fixed, one sum for each output; or AttnLRP, through the weights.
+    LRP: the weights are held fixed, one sum per output; or AttnLRP, through the weights.
     """
 
     v: np.ndarray

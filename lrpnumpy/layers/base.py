@@ -33,14 +33,14 @@ from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
-# What a forward pass keeps: only the outputs (None); the states that variants start from; what contextual decomposition
+# What a forward pass saves: only the outputs (None); the states that variants start from; what contextual decomposition
 # splits; every value; or what the backward pass of one propagation needs.
 Keep = Literal["states", "parts", "values"] | Propagation | None
 ABSENT: Any = None  # default of an array that the record fills in
 
 
 class Record:
-    """Frozen data: fields are set while they are checked, arrays are read-only and contiguous from then on."""
+    """Frozen data: fields are set when they are checked; after that arrays are read-only and contiguous."""
 
     if TYPE_CHECKING:  # every record is a dataclass, by the decorator of its class
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -74,12 +74,12 @@ class Record:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as what it is made of: made anew, its arrays are read-only and contiguous again."""
+        """Pickled as its values: the constructor makes arrays read-only and contiguous again."""
         plain = {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in self._values().items()}
         return _made, (type(self), plain)
 
     def settings(self) -> dict[str, Any]:
-        """The record's own fields that are neither arrays nor records."""
+        """The fields that are neither arrays nor records."""
         return {name: v for name, v in self._values().items() if not isinstance(v, (np.ndarray, Record))}
 
     def identity(self) -> tuple[str, Any]:
@@ -87,7 +87,7 @@ class Record:
         return type(self).__name__, self.settings()
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
-        """The record's own arrays by field name."""
+        """Arrays by field name."""
         return ((name, value) for name, value in self._values().items() if isinstance(value, np.ndarray))
 
     def parts(self) -> Iterator[tuple[str, Record]]:
@@ -121,23 +121,23 @@ def _made(kind: type, values: dict[str, Any]) -> Any:
 
 
 class Size(NamedTuple):
-    """What flows along an edge: rows of `width` numbers, one for each step or one for each sequence."""
+    """What flows along an edge: rows of `width` numbers, one per step or one per sequence."""
 
     width: int
-    steps: bool  # whether there is a row for each step
+    steps: bool  # whether there is a row per step
     source: str = "input"  # as an error names it: "layer 0 (LSTM)"
 
 
 class Ran(NamedTuple):
     """What a layer saw and did in a forward pass."""
 
-    inputs: Sequence[Packed]  # what it took
-    outputs: tuple[Packed, ...]  # what it gave, those that are wanted
-    trace: Any  # what else the layer's own way back asks for
+    inputs: Sequence[Packed]  # its inputs
+    outputs: tuple[Packed, ...]  # its outputs that are wanted
+    trace: Any  # what else its backward pass needs
     reference: Ran | None = None  # the same of the reference's forward pass, for a propagation that has one
 
     def both(self, values: Callable[[Ran], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """`values` of this forward pass and, behind them, of the reference's: what `Propagation.product` and the like
+        """`values` of this forward pass and, after them, of the reference's: what `Propagation.product` and the like
         take. Without a reference they are of this pass alone.
         """
         if self.reference is None:
@@ -146,15 +146,15 @@ class Ran(NamedTuple):
 
 
 def missing(layer: Any, name: str) -> TypeError:
-    """What the author of a layer is told who has left out a function that every layer of its kind has."""
-    return TypeError(f"{type(layer).__name__} must define {name}; lrpnumpy/layers/base.py shows a whole layer.")
+    """The error of a layer that does not define a function that its kind needs."""
+    return TypeError(f"{type(layer).__name__} must define {name}; lrpnumpy/layers/base.py shows a complete layer.")
 
 
 class Layer(Record):
     """One node of a network."""
 
     outputs: Any  # length of an output vector, of layers that know it
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of what it gives; "" is the main output
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of its outputs; "" is the main one
     by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
     recurrent: ClassVar[bool] = False  # it has states that go from step to step
     states: ClassVar[tuple[str, ...]] = ()  # their names
@@ -191,12 +191,12 @@ class Layer(Record):
 
         ran: inputs, outputs and trace of the forward pass.
         how: the propagation, with `gain`, `product` and `slope`.
-        entry: takes what biases and stabilizers keep, for the ledger.
+        entry: records what biases and stabilizers absorb, for the ledger.
         """
         raise missing(self, "backward")
 
     def least(self, steps: int) -> int:
-        """How many steps the inputs must have for the output to have `steps`, of a layer that takes and gives steps."""
+        """How many steps the inputs must have for the output to have `steps`, of a layer from steps to steps."""
         return steps
 
     # What passes.py calls. A layer with one output only needs the functions above.
@@ -244,7 +244,7 @@ class Layer(Record):
         )
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """Contextual decomposition of any layer, which is only run forwards. With f the layer and x its input,
+        """Contextual decomposition of any layer, which is only run forward. With f the layer and x its input,
 
             beta_y = 1/2 [f(beta + delta) - f(delta) + f(x) - f(x - beta)],   delta_y = f(delta).
 
@@ -289,7 +289,7 @@ class Layer(Record):
     def spread(self, trace: Any, xs: Sequence[Packed]) -> Any:
         """The `trace` of one sequence as that of a batch `xs` of its beginnings: each row is that of the same step.
 
-        NotImplemented where it is not known; then the batch is run itself.
+        NotImplemented if it is not known; then the batch is run.
         """
         if not self.by_step or not (trace is None or isinstance(trace, np.ndarray)):
             return NotImplemented
@@ -298,11 +298,11 @@ class Layer(Record):
     # What an Affine layer s x + t beside this one needs to become part of it, see folding.py.
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives for its first input x what this one gives for `s` x + `t`; None where there is none."""
+        """The layer that returns for its first input x what this one returns for `s` x + `t`; None if there is none."""
         return None
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The layer that gives `s` y + `t` where this one gives y; None where there is none."""
+        """The layer that returns `s` y + `t` if this one returns y; None if there is none."""
         return None
 
     def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
@@ -336,6 +336,6 @@ def takes(x: Size, width: int, array: str) -> None:
 
 
 def needs_steps(x: Size) -> None:
-    """Raise unless an input has a row for each step."""
+    """Raise unless an input has a row per step."""
     if not x.steps:
         raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")

@@ -81,7 +81,7 @@ class Bidirectional(Recurrent):
     def unmerged(
         self, R: np.ndarray, reads: Sequence[Read], name: str, how: Propagation, entry: Entry
     ) -> Sequence[np.ndarray]:
-        """Back through the merge of the outputs of this `name`: what those of each direction get."""
+        """Backward through the merge of the outputs of this `name`: the message of each direction."""
         if self.merge == "concat":
             cut = self.forward.units
             return [np.ascontiguousarray(R[:, :cut]), np.ascontiguousarray(R[:, cut:])]
@@ -96,6 +96,6 @@ class Bidirectional(Recurrent):
         return None if None in both.values() else replace(self, **both)
 
     def described(self) -> str:
-        """A line for `inspect`, and one for each direction."""
+        """A line for `inspect`, and one per direction."""
         sides = "".join(f"\n  {side} {getattr(self, side).described()}" for side in ("forward", "backward"))
         return f"Bidirectional, {self.inputs} to {self.outputs}, joined by {self.merge}{sides}"

@@ -1,4 +1,4 @@
-"""The convolution over time: y = F(sum of K x over the places of a window + d)."""
+"""The convolution over time: y = F(sum of K x over the positions of a window + d)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, takes
+from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, needs_steps, takes
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Split
@@ -69,7 +69,7 @@ class Conv1D(Windowed):
 
     def sizes(self, x: Size) -> Size:
         """(in) to (out)."""
-        self._needs_steps(x, "K")
+        needs_steps(x)
         takes(x, self.inputs, "K")
         return x._replace(width=self.outputs)
 
@@ -84,7 +84,7 @@ class Conv1D(Windowed):
         return self.K.reshape(self.groups, len(self.K) // self.groups, -1)
 
     def sums(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """(Q, out) sums of Q windows, without the activation: one matrix product for each group."""
+        """(Q, out) sums of Q windows, without the activation: one matrix product per group."""
         seen = padded(x, 0).take(rows, axis=0)  # (Q, width, in)
         z = self._of_groups(seen) @ self._blocks.swapaxes(1, 2)
         z = z.swapaxes(0, 1).reshape(len(rows), self.outputs)
@@ -104,7 +104,7 @@ class Conv1D(Windowed):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j K_ji s_j, over all windows j that see x_i."""
         x, y, (z, view) = ran.inputs[0], ran.outputs[0], ran.trace
-        if self.activation != "linear" and not how.times_input:  # LRP passes R on unchanged
+        if self.activation != "linear" and not how.times_input:  # LRP propagates R unchanged
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace[0], one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, y.batch), [_Convolved(self, x.rows, view)], entry, self.d)
 
@@ -125,7 +125,7 @@ class Conv1D(Windowed):
         return (self.part_after(ran, parts, Packed(a, view.batch), delta),)
 
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Conv1D | None:
-        """Of s x + t, where there is no padding: padding is 0 behind an Affine layer, not t."""
+        """Of s x + t, if there is no padding: padding is 0 after an Affine layer, not t."""
         if self.padding not in ("valid", (0, 0)):
             return None
         blocks = self.K.reshape(self.groups, -1, *self.K.shape[1:])  # (groups, out / groups, width, in / groups)

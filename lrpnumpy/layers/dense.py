@@ -1,4 +1,4 @@
-"""The Dense layer: y = F(V x + d), at every step or once for each sequence."""
+"""The Dense layer: y = F(V x + d), at every step or once per sequence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Dense(Layer):
 
     `activation` is a name: "linear", "tanh", "relu", "sigmoid" or another one of `lrpnumpy/activations.py`.
 
-    LRP: one sum for each output. Contextual decomposition:
+    LRP: one sum per output. Contextual decomposition:
     L_a = 1/2 [F(a+b) - F(b) + F(z) - F(z-a)] with a = V beta and b = V delta + d.
     """
 
@@ -63,7 +63,7 @@ class Dense(Layer):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R_i = x_i sum_j v_ji s_j."""
         z, x, batch = ran.trace, ran.inputs[0].rows, ran.inputs[0].batch
-        if self.activation != "linear" and not how.times_input:  # LRP passes R on unchanged
+        if self.activation != "linear" and not how.times_input:  # LRP propagates R unchanged
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 

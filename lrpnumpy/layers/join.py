@@ -1,4 +1,4 @@
-"""Joins: several values to one, at every step or once for each sequence."""
+"""Joins: several values to one, at every step or once per sequence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _said(x: Size) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Concat(Join):
-    """The features of several inputs behind one another. LRP: relevance goes where the value came from."""
+    """The features of several inputs, one after another. LRP: relevance goes where the value came from."""
 
     def sizes(self, *xs: Size) -> Size:
         """(M1), (M2), … to (M1 + M2 + …)."""
@@ -60,12 +60,12 @@ class Concat(Join):
         return xs[0]._replace(width=sum(x.width for x in xs))
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
-        """One row behind the other."""
+        """One row after another."""
         batch = self.batch_of(xs)
         return Packed(np.concatenate([x.rows for x in xs], axis=1), batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """Each input receives its own columns."""
+        """Each input receives the messages of its columns."""
         cuts = [*accumulate(x.rows.shape[1] for x in ran.inputs)]
         return [np.ascontiguousarray(part) for part in np.split(R, cuts[:-1], axis=1)]
 
@@ -100,7 +100,7 @@ class Add(Weighted):
     """The sum of the inputs: a residual connection. LRP: a sum of terms."""
 
     def weights(self, count: int) -> list[float]:
-        """1 for each."""
+        """1 each."""
         return [1.0] * count
 
 
@@ -109,7 +109,7 @@ class Average(Weighted):
     """The mean of the inputs. LRP: a sum of terms."""
 
     def weights(self, count: int) -> list[float]:
-        """1 over their number for each."""
+        """1 over their number each."""
         return [1 / count] * count
 
 
@@ -128,9 +128,9 @@ class Subtract(Weighted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Multiply(Join):
-    """The product of two inputs, number by number.
+    """The product of two inputs, elementwise.
 
-    `gate` names the gate, a value from 0 to 1 that lets the other one pass: "first", "second", or None
+    `gate` names the gate, a value from 0 to 1 that decides how much of the other passes: "first", "second", or None
     for neither.
 
     LRP: with a gate the product rule decides, as inside an LSTM. Without one the two share evenly, half and half.

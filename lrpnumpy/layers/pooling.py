@@ -10,19 +10,20 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.kernels import pooling as kernels
-from lrpnumpy.layers.base import Keep, Ran, Size
+from lrpnumpy.layers.base import Keep, Ran, Size, needs_steps
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Gathered
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Pool(Windowed):
     """What the pools share: `size` steps, the next window `stride` steps later, by default where this one ends."""
 
     size: int
-    stride: int | None
-    padding: str | tuple[int, int]
+    stride: int | None = None
+    padding: str | tuple[int, int] = "valid"
 
     def __post_init__(self) -> None:
         if self.stride is None:
@@ -39,7 +40,7 @@ class Pool(Windowed):
 
     def sizes(self, x: Size) -> Size:
         """The same width."""
-        self._needs_steps(x, "size")
+        needs_steps(x)
         return x
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, View]:
@@ -54,17 +55,13 @@ class Pool(Windowed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaxPool1D(Pool):
-    """The largest value of each window, for each number of a vector. Everything goes to the first step that has it.
+    """The largest value of each window, for each feature. All relevance goes to the first step that has it.
 
-    DeepLIFT: to each step of a window the fraction of the way from the reference on which it is the largest.
+    DeepLIFT: to each step of a window the fraction of the line from the reference on which it is the largest.
 
     A window has `size` steps and begins every `stride` steps, by default where the last one ends.
     `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
     """
-
-    size: int
-    stride: int | None = None
-    padding: str | tuple[int, int] = "valid"
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
@@ -73,7 +70,7 @@ class MaxPool1D(Pool):
         return y
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
-        """The winner takes all; with a reference, to each step its fraction."""
+        """The winner takes all; with a reference, each step its fraction."""
         x, y = ran.inputs[0].rows, ran.outputs[0].rows
         if how.has_reference:
             weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
@@ -102,9 +99,6 @@ class AvgPool1D(Pool):
     padding, as in Keras; with `count_padding` padding is zeros that count, as in PyTorch.
     """
 
-    size: int
-    stride: int | None = None
-    padding: str | tuple[int, int] = "valid"
     count_padding: bool = False
 
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -112,8 +106,10 @@ class AvgPool1D(Pool):
         return padded(x, 0).take(rows, axis=0).sum(axis=1) / self._divisor(rows, len(x), x.dtype)
 
     def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
-        """By what the sum over each window is divided, (Q, 1) or a number."""
-        return dtype.type(self.size) if self.count_padding else _count(rows, R, dtype)
+        """What the sum over each window is divided by, (Q, 1) or a number."""
+        if self.count_padding:
+            return dtype.type(self.size)
+        return (rows < R).sum(axis=1, keepdims=True).astype(dtype)  # steps that are not padding
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Each step receives its share of the sum."""
@@ -136,8 +132,3 @@ class AvgPool1D(Pool):
 def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(Q, width, M) candidates of each window; padding is -inf."""
     return padded(x, -np.inf).take(rows, axis=0)
-
-
-def _count(rows: np.ndarray, R: int, dtype: np.dtype) -> np.ndarray:
-    """(Q, 1) number of steps in each window that are not padding."""
-    return (rows < R).sum(axis=1, keepdims=True).astype(dtype)

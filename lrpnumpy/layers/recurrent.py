@@ -1,7 +1,7 @@
 """The recurrent cell as a layer: one direction over packed rows, forward, backward, decomposed and occluded.
 
-A cell is its `step`, which `statement/` traces and runs. It reads the rows of its inputs in the order that it is told:
-as they are (`STRAIGHT`), or mirrored. `Recurrent` is a layer of one cell, or of two whose outputs are merged.
+A cell is its `step`, which `statement/` traces and runs. It reads the rows of its inputs in a given order: as they are
+(`STRAIGHT`), or mirrored. `Recurrent` is a layer of one cell, or of two whose outputs are merged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
 STRAIGHT = np.empty(0, np.int64)
+LEVELS = {None: 0, "states": 1, "parts": 2}  # how much kernels save: nothing, U x + b, or all values
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
 
 
@@ -65,19 +65,16 @@ class Read(NamedTuple):
         return self.run.last[k].reshape(self.batch.n, -1).astype(self.xs[0].rows.dtype, copy=False)
 
 
-def _kernel_rule(keep: Keep, has_own: bool) -> tuple[str | None, int]:
-    """The rule of the kernels that serve a forward pass, None for NumPy; and how much they keep."""
-    if keep is None:
-        return "none", 0
-    if keep == "states":
-        return "none", 1
-    if keep == "parts" and has_own:
-        return "none", 2
-    if not isinstance(keep, Propagation):
+def _kernel_rule(keep: Keep, splits: bool) -> tuple[str | None, int]:
+    """The rule of the kernels that can run a forward pass, None for NumPy; and how much they save.
+
+    splits: whether the cell defines kernels that split values.
+    """
+    if isinstance(keep, Propagation):
+        return ("deeplift", 2) if keep.has_reference else (NAMES.get(keep.code), 0)
+    if keep not in LEVELS or (keep == "parts" and not splits):
         return None, 0
-    if keep.has_reference:
-        return "deeplift", 2
-    return (None if keep.code is None else NAMES[keep.code]), 0
+    return "none", LEVELS[keep]
 
 
 class Recurrent(Layer):
@@ -98,11 +95,11 @@ class Recurrent(Layer):
     def unmerged(
         self, R: np.ndarray, reads: Sequence[Read], name: str, how: Propagation, entry: Entry
     ) -> Sequence[np.ndarray]:
-        """Back through the merge of the outputs of this `name`: what those of each direction get."""
+        """Backward through the merge of the outputs of this `name`: the message of each direction."""
         return [R]
 
     def sides(self, reads: Sequence[Read], name: str) -> list[np.ndarray]:
-        """What each direction gives to the merge, in the order of the input."""
+        """The outputs of each direction, in the order of the input."""
         out = []
         for (_, cell, way), read in zip(self.directions, reads, strict=True):
             rows = cell.given(read, name)
@@ -112,12 +109,12 @@ class Recurrent(Layer):
         return out
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
-        """Outputs of every step, of each direction's last step, and last states; the trace is what was read."""
+        """Outputs of every step, of each direction's last step, and last states; the trace is a Read per direction."""
         batch, reads = xs[0].batch, []
         for _, cell, way in self.directions:
             count = len(cell.statement.inputs)
             order = STRAIGHT if way > 0 else batch.flip
-            reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
+            reads.append(cell.read(xs[:count], order, keep, "" in wanted, [x.rows for x in xs[count:]]))
         outputs = []
         for name in wanted:
             outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
@@ -129,27 +126,30 @@ class Recurrent(Layer):
         """Relevance of the inputs, from all directions, and of start states that are inputs."""
         batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
-        R_xs = [*map(room_for_inputs, xs, repeat(directions))]
+        R_xs = [*map(room_for_inputs, xs)]
         arriving = {}
         for name, R in Rs.items():
             arriving[name] = self.unmerged(R, reads, name, how, entry)
         start: Sequence[np.ndarray] | np.ndarray = ()
         for k, (direction, cell, way) in enumerate(directions):
             R_steps = None
-            R_last: list[np.ndarray | None] = [None] * (1 + len(cell.states))
-            for name, sides in arriving.items():
-                if name == "":
-                    R_steps = sides[k] if way > 0 else sides[k][batch.flip]
-                else:
-                    state = cell.state_of(name)
-                    R_last[0 if state is None else 1 + state] = sides[k]
+            R_last: list[np.ndarray | None] = [None] * len(cell.states)
+            if "" in arriving:
+                R_steps = arriving[""][k] if way > 0 else arriving[""][k][batch.flip]
+            for name in arriving:
+                R, state = arriving[name][k], cell.state_of(name)
+                if state is not None:
+                    R_last[state] = R if R_last[state] is None else R_last[state] + R
+                elif name:  # the last output, which is not a state
+                    R_steps = np.zeros((batch.R, cell.units)) if R_steps is None else R_steps.copy()
+                    R_steps[batch.last] += R
             reference = None if ran.reference is None else ran.reference.trace[k]
             sent = cell.back(reads[k], R_steps, R_last, how, R_xs, entry, reference)
             start = sent.start
             if entry.states is not None:
                 states = shown_states(sent.states)
                 entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
-        out: list[np.ndarray | None] = [*map(summed, xs, R_xs)]
+        out: list[np.ndarray | None] = [*R_xs]
         if len(ran.inputs) > len(xs):
             out.extend(start)
             if how.times_input:
@@ -157,8 +157,8 @@ class Recurrent(Layer):
         return out
 
     def _is_plain(self, wanted: tuple[str, ...]) -> bool:
-        """Whether no last state is wanted."""
-        return all(cell.state_of(name) is None for _, cell, _ in self.directions for name in wanted)
+        """Whether only outputs are wanted, and no states."""
+        return set(wanted) <= {"", ":last"}
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
@@ -170,17 +170,16 @@ class Recurrent(Layer):
             return super().changed(ran, changes, wanted, tol)
         T, out = ran.inputs[0].batch.lengths[change.owner], []
         for name in wanted:
-            found = []
+            sides = []
             for (_, cell, way), read in zip(self.directions, reads, strict=True):
-                mine = change if way > 0 else change.mirrored(T)
-                one = last_change(cell, read, mine, tol) if name else after(cell, read, mine, tol)
-                found.append(one if name or way > 0 else one.mirrored(T))
-            whole, rows = found[0], [one.rows for one in found]
-            if not name and len(found) > 1:
+                seen = change if way > 0 else change.mirrored(T)
+                side = last_change(cell, read, seen, tol) if name else after(cell, read, seen, tol)
+                sides.append(side if name or way > 0 else side.mirrored(T))
+            merged, rows = sides[0], [side.rows for side in sides]
+            if not name and len(sides) > 1:
                 # Where either direction has changed, with the sequence's rows for the other.
-                sides = [Packed(side, ran.inputs[0].batch) for side in self.sides(reads, "")]
-                whole, rows = covering(found, sides)  # type: ignore[misc]
-            out.append(whole._replace(rows=self.merged(rows)))
+                merged, rows = covering(sides, [Packed(one, read.batch) for one in self.sides(reads, "")])  # type: ignore[misc]
+            out.append(merged._replace(rows=self.merged(rows)))
         return tuple(out)
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
@@ -304,14 +303,6 @@ class Cell(Recurrent):
         """Another cell with the same arrays, of which nothing has been computed yet."""
         return type(self)(**self._values())
 
-    def astype(self, dtype: Any) -> Any:
-        """The same cell with its arrays in `dtype`, float32 or float64; itself where they are already."""
-        kind, cast = type(self).__name__, {}
-        for name, array in self.arrays():
-            if array.dtype != dtype:
-                cast[name] = float_array(array, f"{kind}: {name}", dtype=dtype)
-        return type(self)(**{**self._values(), **cast}) if cast else self
-
     # -- the statement and its arrays ---------------------------------------------------------------------------------
 
     @staticmethod
@@ -404,15 +395,16 @@ class Cell(Recurrent):
 
     def given(self, read: Read, name: str) -> np.ndarray:
         """The output of this name, in the order in which it read."""
-        if name == ":last":
-            return read.last
-        k = self.state_of(name)
-        return read.output if k is None else read.state(k)
+        if name in ("", ":last"):
+            return read.last if name else read.output
+        return read.state(self.state_of(name))  # type: ignore[arg-type]
 
     def state_of(self, name: str) -> int | None:
-        """Number of the state that an output is, None for the outputs of the steps and of the last step."""
+        """Number of the last state that an output is; None for the outputs of the steps, and for a last output that is
+        not a state.
+        """
         if name in ("", ":last"):
-            return None
+            return 0 if name and self.statement.is_state_output else None
         return self.OUTPUTS.index(name) - len(self.OUTPUTS) + len(self.states)
 
     def sizes(self, x: Size, *others: Size) -> Size:
@@ -420,21 +412,15 @@ class Cell(Recurrent):
         nodes = list(self.statement.inputs)
         if len(others) + 1 > len(nodes):
             nodes += self.statement.states
-        given = (x, *others)
-        if len(given) != len(nodes):
+        if len(others) + 1 != len(nodes):
             inputs = ", ".join(node.name for node in self.statement.inputs)
-            states = ", ".join(node.name for node in self.statement.states)
-            raise LrpError(
-                f"inputs must be ({inputs}), or ({inputs}, {states}) with all start states, got {len(given)} inputs."
-            )
-        for node, size in zip(nodes, given, strict=True):
-            width = self._width(node)
-            if size.width != width or (node.op == "state" and size.steps):
-                what, got = f"{width} features", str(size.width)
-                if node.op == "state":
-                    what = f"one vector of {width} numbers per sequence"
-                if node.op == "state" and size.steps:
-                    got += " at every step"
+            both = f"({inputs}), or ({inputs}, {', '.join(self.states)}) with all start states"
+            raise LrpError(f"inputs must be {both}, got {len(others) + 1} inputs.")
+        for node, size in zip(nodes, (x, *others), strict=True):
+            width, is_state = self._width(node), node.op == "state"
+            if size.width != width or (is_state and size.steps):
+                what = f"one vector of {width} numbers per sequence" if is_state else f"{width} features"
+                got = f"{size.width} at every step" if is_state and size.steps else f"{size.width}"
                 raise LrpError(f"{node.name} must have {what}, got {got} from the {size.source}.")
         return x._replace(width=self.units)
 
@@ -443,26 +429,24 @@ class Cell(Recurrent):
     def read(
         self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
     ) -> Read:
-        """Forward. `start` are start states for each sequence; without them they are the layer's own.
+        """Forward. `start` are start states for each sequence; without them they are those of the cell.
 
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
         rule, level = _kernel_rule(keep, self.KERNELS is not None)
-        x = xs[0]
+        x, seen = xs[0], order
         size = x.batch.R * (self.inputs + self.units)
         if rule is None or self.program is None or not self.program.ready(rule, size):
             with large_calls if size > SMALL else nullcontext():
                 return Read(xs, order, self._interpreted(xs, order, start), start)
         begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
         eps = keep.eps if isinstance(keep, Propagation) else 0.0
-        if isinstance(keep, Propagation) and keep.is_reference and not len(start):
+        if rule == "deeplift" and keep.is_reference and not len(start):  # type: ignore[union-attr]
             longest = longest_of(x, order)
             if longest is not None:
-                x, order_read = longest, STRAIGHT
-                rows = self.program.rows(x, order_read)
-                return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, True, begin))
-        rows = self.program.rows(x, order)
-        return Read(xs, order, self.program.run(rows, x.batch, rule, eps, level, every, begin), start)
+                x, seen, every = longest, STRAIGHT, True
+        run = self.program.run(self.program.rows(x, seen), x.batch, rule, eps, level, every, begin)
+        return Read(xs, order, run, start)
 
     @cached_property
     def program(self) -> CellProgram | None:
@@ -473,7 +457,7 @@ class Cell(Recurrent):
 
     @property
     def _codes(self) -> tuple[int, ...]:
-        """Codes of activations for kernels that the cell brings along."""
+        """Codes of activations for the kernels that the cell defines."""
         return ()
 
     @cached_property
@@ -512,25 +496,18 @@ class Cell(Recurrent):
         """Backward: relevance of the inputs is added to R_xs; that of the states is returned too, (n or R, width).
 
         R_output: (R, M) incoming messages of the outputs of every step, in reading order.
-        R_last: incoming messages of the last output, then of each of the last states.
+        R_last: incoming messages of the last states.
         """
-        batch = read.batch
-        if R_last[0] is not None and self.statement.is_state_output:
-            first = R_last[0] if R_last[1] is None else R_last[0] + R_last[1]
-            R_last = (None, first, *R_last[2:])
-        if R_last[0] is not None:
-            R_output = np.zeros((batch.R, self.units)) if R_output is None else R_output.copy()
-            R_output[batch.last] += R_last[0]
-        run: Any = read.run
+        batch, run = read.batch, read.run
         other: Any = None if reference is None else reference.run
         if reference is not None and type(run) is not type(other):  # kernels were compiled in between
             run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
         if isinstance(run, CompiledRun):
-            start, arrived_at = run.back(R_output, R_last[1:], entry, other, R_xs[0])
+            start, arrived_at = run.back(R_output, R_last, entry, other, R_xs[0])
             return Arrived(R_xs, start, arrived_at)
         states = [
             None if one is None else one.reshape(batch.n, *self._shape(node))
-            for one, node in zip(R_last[1:], self.statement.states, strict=True)
+            for one, node in zip(R_last, self.statement.states, strict=True)
         ]
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
@@ -544,7 +521,7 @@ class Cell(Recurrent):
             else:
                 R_x += message
             if how.times_input:  # what the inputs have received by now, from both directions
-                entry.see(summed(x, R_x), x.batch)
+                entry.see(R_x, x.batch)
         dtype = self.dtype
         return Arrived(
             R_xs,
@@ -608,7 +585,7 @@ class Cell(Recurrent):
         return out, T
 
     def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
-        """`decomposed` by kernels that the cell brings along."""
+        """`decomposed` by the kernels that the cell defines."""
         raise missing(self, "_decomposed")
 
     def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
@@ -694,17 +671,11 @@ class States(NamedTuple):
         return self.states.get("c")
 
 
-def room_for_inputs(x: Packed, directions: Sequence[tuple[str, Cell, int]]) -> np.ndarray:
-    """Where a backward pass adds the relevance of the inputs: (R, D); or (R, H) for words that were looked up."""
+def room_for_inputs(x: Packed) -> np.ndarray:
+    """Where a backward pass adds the relevance of the inputs: (R, D), or (R, 1) for words that were looked up."""
     if x.words is None:
         return np.zeros(x.rows.shape, x.rows.dtype)
-    units = max(cell.units for _, cell, _ in directions)
-    return np.zeros((x.batch.R, units), x.words.embedding.E.dtype)
-
-
-def summed(x: Packed, R_x: np.ndarray) -> np.ndarray:
-    """Relevance of the inputs; words that were looked up have one number each, (R, 1)."""
-    return R_x if x.words is None else R_x.sum(axis=1, keepdims=True)
+    return np.zeros((x.batch.R, 1), x.words.embedding.E.dtype)
 
 
 def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
@@ -714,7 +685,7 @@ def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 def last_change(cell: Cell, read: Read, change: Change, tol: float) -> Change:
-    """The change of a direction's last output: one new vector for each variant."""
+    """The change of a direction's last output: one new vector per variant."""
     owner = change.owner
     zero, one = np.zeros_like(owner), np.ones_like(owner)
     return Change(owner, zero, one, one, np.arange(len(owner)), 1, cell.varied(read, change, tol, False)[0])

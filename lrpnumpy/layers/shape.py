@@ -25,6 +25,11 @@ class Moved(Layer):
     came from is, or the middle one of several, the lower of two.
     """
 
+    def sizes(self, x: Size) -> Size:
+        """The size of the input, which must have steps."""
+        needs_steps(x)
+        return x
+
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and columns, (R', M')
         each. And the batch of the outputs.
@@ -37,13 +42,13 @@ class Moved(Layer):
         return Packed(xs[0].rows[index], batch), index
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
-        """Back to the places; others get nothing."""
+        """Back to the places; others receive nothing."""
         R_x = np.zeros_like(ran.inputs[0].rows)
         R_x[ran.trace] = R
         return [R_x]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """Where rows have different biases, what these give counts as a value: relevant inside the phrase."""
+        """If rows have different biases, what these give counts as a value: relevant inside the phrase."""
         part, width = parts[0], ran.inputs[0].rows.shape[1]
         before = part.written(ran.inputs[0])
         others = [x._replace(batch=Batch(x.batch.lengths[part.owner])) for x in ran.inputs[1:]]
@@ -66,10 +71,10 @@ class Moved(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Repeat(Moved):
-    """One vector for each sequence, repeated for a number of steps (Keras: RepeatVector).
+    """One vector per sequence, repeated for a number of steps (Keras: RepeatVector).
 
-    `steps` is that number. With None the layer has a second input, a series, and gives as many steps as that has; the
-    values of the second input do not matter and get no relevance.
+    `steps` is that number. With None the layer has a second input, a series, and returns as many steps as that has; the
+    values of the second input do not matter and receive no relevance.
 
     Contextual decomposition: if the vector counts as inside the phrase, all steps do.
     """
@@ -109,34 +114,37 @@ def _regrouped(before: Batch, width: int, lengths: np.ndarray, new_width: int) -
     return (before.first[numbers // width] + after.owner[:, None], numbers % width), after
 
 
-def _check_steps(layer: Flatten | Transpose, lengths: np.ndarray) -> None:
-    if (lengths != layer.steps).any():
-        got = lengths[lengths != layer.steps][0]
-        raise LrpError(
-            f"{type(layer).__name__}: a series must have {layer.steps} steps, got {got}; this network takes one length "
-            "only."
-        )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Flatten(Moved):
-    """All steps of a sequence as one vector, step after step. `steps` is how many they must be."""
+class OneLength(Moved):
+    """A layer that takes series of one length, `steps`."""
 
     steps: int
 
     def __post_init__(self) -> None:
-        self._set(steps=whole(self.steps, "Flatten: steps", 1))
+        self._set(steps=whole(self.steps, f"{type(self).__name__}: steps", 1))
+
+    def _checked(self, batch: Batch) -> Batch:
+        other = batch.lengths[batch.lengths != self.steps]
+        if len(other):
+            kind, got = type(self).__name__, other[0]
+            raise LrpError(
+                f"{kind}: a series must have {self.steps} steps, got {got}; this network takes one length only."
+            )
+        return batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Flatten(OneLength):
+    """All steps of a sequence as one vector, step after step. `steps` is their number."""
 
     def sizes(self, x: Size) -> Size:
         """(M) at every step to (steps M)."""
-        needs_steps(x)
-        return x._replace(width=self.steps * x.width, steps=False)
+        return super().sizes(x)._replace(width=self.steps * x.width, steps=False)
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
-        """The steps of a sequence, one behind the other."""
-        lengths = batches[0].lengths
-        _check_steps(self, lengths)
-        return _regrouped(batches[0], width, np.ones_like(lengths), self.steps * width)
+        """The steps of a sequence, one after another."""
+        batch = self._checked(batches[0])
+        return _regrouped(batch, width, np.ones_like(batch.lengths), self.steps * width)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,31 +211,28 @@ class Slice(Moved):
 
     @property
     def by_step(self) -> bool:  # type: ignore[override]
-        """Where features are cut."""
+        """If features are selected."""
         return self.axis == "features"
 
     def sizes(self, x: Size) -> Size:
-        """As many steps or features as are left."""
+        """The selected steps or features."""
         if self.axis == "steps":
-            needs_steps(x)
-            return x._replace(steps=self.index is None)
-        kept = len(self._features(x.width))
-        if not kept:
-            raise LrpError(f"{self._said()} must leave at least one of the {x.width} features of the {x.source}.")
-        return x._replace(width=kept)
-
-    def _said(self) -> str:
-        return f"index={self.index}" if self.index is not None else f"start={self.start},stop={self.stop}"
+            return super().sizes(x)._replace(steps=self.index is None)
+        width = len(self._features(x.width))
+        if not width:
+            given = f"start={self.start},stop={self.stop}" if self.index is None else f"index={self.index}"
+            raise LrpError(f"{given} must leave at least one of the {x.width} features of the {x.source}.")
+        return x._replace(width=width)
 
     def _features(self, width: int) -> np.ndarray:
-        """Which features are left."""
+        """The selected features."""
         every = np.arange(width)
         if self.index is None:
             return every[self.start : self.stop : self.step]
         return every[self.index : self.index + 1 or None] if -width <= self.index < width else every[:0]
 
     def _first_and_count(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first step that is left of sequences of these lengths, and how many are."""
+        """The first selected step of sequences of these lengths, and the number of selected steps."""
         start, stop = self.start or 0, self.stop
         if self.index is not None:
             needs = self.index + 1 if self.index >= 0 else -self.index
@@ -243,7 +248,7 @@ class Slice(Moved):
         return first, count
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
-        """What is left."""
+        """The selected steps or features."""
         batch = batches[0]
         if self.axis == "features":
             return (slice(None), self._features(width)), batch
@@ -252,7 +257,7 @@ class Slice(Moved):
         return batch.first[first[after.owner] + after.step * self.step] + after.owner, after
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """Features are cut as by any layer."""
+        """Features are selected at each step, so the general formula holds."""
         if self.axis == "features":
             return Layer.split(self, ran, parts, wanted)
         return super().split(ran, parts, wanted)
@@ -262,12 +267,12 @@ class Slice(Moved):
 class LastRow(Moved):
     """The row of the last step: what PyTorch code calls `out[:, -1]`.
 
-    After a Bidirectional layer its backward half has read one step only; the layer's own `:last` output has each
+    After a Bidirectional layer its backward half has read one step only; the output `:last` of that layer has each
     direction's state after all steps.
     """
 
     def sizes(self, x: Size) -> Size:
-        """The same width, once for each sequence."""
+        """The same width, once per sequence."""
         return x._replace(steps=False)
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
@@ -279,42 +284,30 @@ class LastRow(Moved):
 class Reverse(Moved):
     """The steps of each sequence in reverse order."""
 
-    def sizes(self, x: Size) -> Size:
-        """The size of the input."""
-        needs_steps(x)
-        return x
-
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The last step first."""
         return batches[0].flip, batches[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Transpose(Moved):
+class Transpose(OneLength):
     """Steps as features and features as steps: (T, M) to (M, T) (Keras: Permute((2, 1))).
 
     `steps` is T, the number that a series must have. Contextual decomposition: all steps are inside the phrase if the
     middle one of the old steps is; what biases give counts as their own value.
     """
 
-    steps: int
-
-    def __post_init__(self) -> None:
-        self._set(steps=whole(self.steps, "Transpose: steps", 1))
-
     def sizes(self, x: Size) -> Size:
         """(M) at every step to (T) for every feature."""
-        needs_steps(x)
-        return x._replace(width=self.steps)
+        return super().sizes(x)._replace(width=self.steps)
 
     def least(self, steps: int) -> int:
-        """Its own number."""
+        """The number of steps that it takes."""
         return self.steps
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """A feature, at all steps."""
-        before = batches[0]
-        _check_steps(self, before.lengths)
+        before = self._checked(batches[0])
         after = Batch(np.full(before.n, width))
         rows = before.first[:-1] + after.owner[:, None]
         return (rows, np.broadcast_to(after.step[:, None], rows.shape)), after
@@ -322,8 +315,8 @@ class Transpose(Moved):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pad(Moved):
-    """A series with `before` steps put before it and `after` behind it: zeros (Keras: ZeroPadding1D), or with `mode`
-    "reflect" the steps next to its ends in reverse order, without the first and last (PyTorch: ReflectionPad1d).
+    """A series with `before` more steps at its start and `after` at its end: zeros (Keras: ZeroPadding1D), or with
+    `mode` "reflect" the steps next to its ends in reverse order, without the first and last (PyTorch: ReflectionPad1d).
 
     Contextual decomposition: zeros are outside the phrase.
     """
@@ -337,18 +330,13 @@ class Pad(Moved):
             self._set(**{name: whole(getattr(self, name), f"Pad: {name}", 0)})
         one_of(self.mode, "Pad: mode", ("zeros", "reflect"))
 
-    def sizes(self, x: Size) -> Size:
-        """The same width, more steps."""
-        needs_steps(x)
-        return x
-
     def least(self, steps: int) -> int:
-        """Fewer than it gives."""
+        """Fewer than it returns."""
         fewest = max(1, steps - self.before - self.after)
         return fewest if self.mode == "zeros" else max(fewest, 1 + max(self.before, self.after))
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
-        """The old rows, and for zeros one behind them."""
+        """The old rows, and for zeros the row after the last."""
         old = batches[0]
         batch = Batch(old.lengths + (self.before + self.after))
         if self.mode == "reflect":

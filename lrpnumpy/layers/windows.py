@@ -1,4 +1,4 @@
-"""Windows over the steps: where convolutions and pools look, and what they share.
+"""Windows over the steps, for convolutions and pools.
 
 A window has `width` places, `dilation` steps apart; the next one begins `stride` steps later. With padding the first
 windows begin before the first step. Width 3, stride 2 and one step of padding on each side, over the steps 0 to 4:
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, shown, whole
-from lrpnumpy.layers.base import Layer, Ran, Size, missing
+from lrpnumpy.layers.base import Layer, Ran, missing
 from lrpnumpy.packed import Batch, Change, Packed, Split
 
 
@@ -147,10 +147,6 @@ class Windowed(Layer):
     def least(self, steps: int) -> int:
         """The number of input steps needed for this number of windows."""
         return self.windows.least(steps)
-
-    def _needs_steps(self, x: Size, name: str) -> None:
-        if not x.steps:
-            raise LrpError(f"{name} needs a series, but the {x.source} gives one vector per sequence.")
 
     def view(self, batch: Batch) -> View:
         """The windows over a batch, or an LrpError where a sequence is too short."""

@@ -1,4 +1,4 @@
-"""What flows back through a network: the gradient, LRP by any rule, and DeepLIFT."""
+"""Backward passes: the gradient, LRP by any rule, and DeepLIFT."""
 
 from lrpnumpy.rules.deeplift import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.gradient import GRADIENT

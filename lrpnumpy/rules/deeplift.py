@@ -86,7 +86,7 @@ def _share_of_log_sum(z: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def fractions(x: np.ndarray, x0: np.ndarray) -> np.ndarray:
-    """For candidates x (K, …) that move on straight lines from x0, the fraction of the way on which each is largest.
+    """For candidates x (K, …) that move on straight lines from x0, the fraction of the line on which each is largest.
 
     The winner at the start stays until the first other line crosses it, which then is the winner, and so on. Of equal
     candidates the first counts. Where a candidate is -inf in both, it never wins.

@@ -1,7 +1,7 @@
-"""Layer-wise relevance propagation: how a product gives its relevance to gate and signal, and which rule a sum follows.
+"""Layer-wise relevance propagation: how a product divides its relevance, and which rule a sum follows.
 
-A product rule is a function `shares(gate, signal, eps)` of NumPy arrays that returns the fractions of R which the gate
-and the signal get. Sum rules are in `rules/sums.py`. Activations pass R on unchanged.
+A product rule is a function `shares(gate, signal, eps)` of NumPy arrays that returns the fractions of R for the gate
+and the signal. Sum rules are in `rules/sums.py`. Activations propagate R unchanged.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Rule:
             )
 
     def _split(self, gate: np.ndarray, signal: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-        """What `shares` gives, checked where it is the user's own: two fractions for every product."""
+        """The result of `shares`, checked if the rule is custom: two fractions for every product."""
         if self._code is not None:
             return self.shares(gate, signal, eps)
         what, wanted = f"rule {self.name!r}", np.broadcast_shapes(np.shape(gate), np.shape(signal))
@@ -134,18 +134,18 @@ class Relevance(Propagation):
         return self._nodes.get(name, self)
 
     def gain(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """1 / stab(z), and what the stabilizer keeps."""
+        """1 / stab(z), and the share of the stabilizer."""
         return inverse(z, self.eps)
 
     def product(
         self, gate: np.ndarray, signal: np.ndarray, *reference: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """The rule's shares, and what is left."""
+        """The rule's shares, and the rest."""
         to_gate, to_signal = self._product._split(gate, signal, self.eps)
         return to_gate, to_signal, 1 - to_gate - to_signal
 
     def even_product(self, one: np.ndarray, other: np.ndarray, *reference: np.ndarray) -> tuple[Any, Any]:
-        """Both get half."""
+        """Half each."""
         half = one.dtype.type(0.5)
         return half, half
 
@@ -155,7 +155,7 @@ class Relevance(Propagation):
         return half * other, half * one
 
     def slope(self, activation: str | Elementwise, z: np.ndarray, y: np.ndarray, *reference: np.ndarray) -> Any:
-        """Activations pass R on unchanged."""
+        """Activations propagate R unchanged."""
         return z.dtype.type(1)
 
     def softmax(self, R: np.ndarray, z: np.ndarray, y: np.ndarray, total: Total, *reference: np.ndarray) -> Any:

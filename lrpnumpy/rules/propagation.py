@@ -1,20 +1,20 @@
 """What a propagation is: three functions and a few flags.
 
-Everything that flows back is linear in the message R. What differs between the gradient and LRP is elementwise:
+Every backward pass is linear in the message R. What differs between the gradient and LRP is elementwise:
 
     a sum         z_j = sum_i w_ij x_i + b_j      R_i = (x_i if times_input) sum_j w_ij gain(z_j) R_j
     a product     y = gate * signal               R_gate = to_gate R,  R_signal = to_signal R
     an activation y = F(z)                        R_z = slope(z, y) R
 
-What a stabilizer keeps of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
+What a stabilizer absorbs of R is the second value of `gain` and the third of `product`: fractions of R, 0 for the
 gradient. A layer that is written with these three works for every propagation. Others follow from them: a product in
 which neither side is a gate (`even_product`), a matrix product of two values (`factors`), and a softmax. LRP holds the
-standard deviation of a norm fixed (`holds_weights`), and the weights of an attention too unless it is asked to
-propagate through them (`holds_attention`). Where a sum follows another rule than the epsilon rule, `rule` is that
+standard deviation of a norm fixed (`holds_weights`), and the weights of an attention too unless it propagates
+through them (`holds_attention`). If a sum follows another rule than the epsilon rule, `rule` is that
 rule, see `rules/sums.py`.
 
 A propagation with a reference (DeepLIFT) needs the reference's values of the same quantities, in the same order: they
-are the arguments `reference`. `Ran.both` gives a layer the values of both forward passes.
+are the arguments `reference`. `Ran.both` returns the values of both forward passes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Total = Callable[[np.ndarray], np.ndarray]
 
 
 class Propagation:
-    """How messages flow back. This one is the gradient; other propagations say what differs."""
+    """How messages propagate. This one is the gradient; others override what differs."""
 
     times_input: ClassVar[bool] = False  # messages to the terms of a sum are multiplied by the terms' values
     holds_weights: ClassVar[bool] = False  # standard deviations of norms count as constants
@@ -100,25 +100,25 @@ class Propagation:
 
 
 class Entry:
-    """What one layer keeps of the relevance that passes through it, for each of n sequences."""
+    """What one layer absorbs of the relevance that passes through it, for each of n sequences."""
 
     BIASES, STABILIZER, START, LARGEST, RULE, ATTENTION = range(6)
     SIZE: ClassVar[int] = 6
 
     def __init__(self, array: np.ndarray, states: list[tuple[str, np.ndarray]] | None = None) -> None:
         self.array = array  # (6, n): in the order above; LARGEST is the largest relevance of any neuron
-        self.states = states  # where recurrent layers put the relevance of their states, if that is asked for
+        self.states = states  # where recurrent layers put the relevance of their states, if it is requested
 
     def add(self, row: int, kept: np.ndarray, batch: Batch) -> None:
-        """Count amounts, `kept` (R, …), of the rows of a `batch` in an entry: `row` is Entry.RULE, say."""
+        """Count amounts, `kept` (R, …), of the rows of a `batch` in an entry, such as `row` Entry.RULE."""
         self.array[row] += batch.sums(kept.reshape(len(kept), -1).sum(axis=1))
 
     def bias(self, kept: np.ndarray, batch: Batch) -> None:
-        """Biases keep these amounts, `kept` (R, M), of the rows of a `batch`."""
+        """Biases absorb these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.add(self.BIASES, kept, batch)
 
     def stabilizer(self, kept: np.ndarray, batch: Batch) -> None:
-        """Stabilizers keep these amounts, `kept` (R, M), of the rows of a `batch`."""
+        """Stabilizers absorb these amounts, `kept` (R, M), of the rows of a `batch`."""
         self.add(self.STABILIZER, kept, batch)
 
     def see(self, R: np.ndarray, batch: Batch) -> None:
@@ -133,7 +133,7 @@ class Entry:
 def message(how: Propagation, R: np.ndarray, z: Packed, bias: np.ndarray | None, entry: Entry) -> np.ndarray:
     """R / stab(z) for LRP by the epsilon rule, R for the gradient: what terms of sums z are multiplied by.
 
-    `bias` (M,) is what z holds besides its terms, None for nothing.
+    `bias` (M,) is the bias of z, None for none.
     """
     if not how.times_input:
         return R  # the gain is 1
@@ -150,7 +150,7 @@ def back_through_sum(
     """The share of each of the `terms` of sums `z` in the message `R` (R, M) at the sums.
 
     how: the propagation, as passed to `Layer.backward`.
-    bias: (M,) what z holds besides its terms, None for nothing.
+    bias: (M,) of z, None for none.
     entry: records what the bias, the stabilizer and the rule absorb, for the ledger.
     """
     if how.rule is None:

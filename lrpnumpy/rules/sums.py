@@ -13,8 +13,8 @@ rule turns their sums z^m_j into gains:
     FLAT            1
 
 with x+ = max(x, 0) and x- = min(x, 0). A mode is data: pairs of a function of x and a kind of weights, whose products
-are added up. So a term of a sum (a matrix, a convolution, a diagonal, a plain value) only has to say what it does with
-one array of values and one kind of weights, forwards and backwards, and takes every rule.
+are added up. So a term of a sum (a matrix, a convolution, a diagonal, a plain value) only has to define what it
+does with one array of values and one kind of weights, forward and backward, and works with every rule.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FLAT: Mode = ((np.ones_like, "one"),)
 
 
 def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """1 / stab(z), and the share eps / (|z| + eps) the stabilizer keeps; (0, 1) where the denominator is exactly 0."""
+    """1 / stab(z), and the share eps / (|z| + eps) of the stabilizer; (0, 1) if the denominator is exactly 0."""
     size = abs(z) + z.dtype.type(eps)
     if size.all():
         over = 1 / size
@@ -78,13 +78,13 @@ class SumRule:
 
     modes: ClassVar[Any] = (PLAIN,)  # a mode is a tuple of pairs, see the top of this file
     bias_modes: ClassVar[Any] = None  # the modes in which biases are contributions, too; None for all
-    conserves: ClassVar[Any] = False  # gains times sums and the stabilizer are 1: there is no other rest
+    conserves: ClassVar[Any] = False  # gains times sums and the stabilizer add up to 1
     eps: float = 0.001  # stabilizer
 
     def gains(self, *sums: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """A gain for each mode, and the fraction of R that the stabilizer keeps, from the `sums` of each mode.
+        """A gain per mode, and the fraction of R that the stabilizer absorbs, from the `sums` of each mode.
 
-        Whatever else is missing to 1 is the ledger's entry "rule".
+        What is missing to 1 is the ledger's entry "rule".
         """
         over, lost = inverse(sums[0], self.eps)
         return (over,), lost
@@ -164,7 +164,7 @@ class ZPlus(_Checked):
 
 @dataclass(frozen=True)
 class WSquare(_Checked):
-    """R_i = w_ij^2 / sum_i w_ij^2 R_j, whatever x is; biases get nothing (Montavon et al. 2017).
+    """R_i = w_ij^2 / sum_i w_ij^2 R_j, whatever x is; biases receive nothing (Montavon et al. 2017).
 
     For a first layer whose inputs have no bounds. `eps` is the stabilizer.
     """
@@ -190,8 +190,8 @@ class Flat(_Checked):
 class ZBox(SumRule):
     """x_i w_ij - low_i w+_ij - high_i w-_ij in place of x_i w_ij, for inputs from `low` to `high`.
 
-    Both are a number, or one for each feature. For a first layer whose inputs have bounds (Montavon et al. 2017).
-    Biases get nothing. `eps` is the stabilizer.
+    Both are a number, or one per feature. For a first layer whose inputs have bounds (Montavon et al. 2017).
+    Biases receive nothing. `eps` is the stabilizer.
     """
 
     low: Any
@@ -280,7 +280,7 @@ class Matrix(Term):
 
 
 class Gathered(Term):
-    """Contributions x_i w_i that `gather` adds up to the sums: over steps, say. `spread` gives each x its message.
+    """Contributions x_i w_i that `gather` adds up, for example over steps. `spread` returns the message of each x.
 
     Both are functions of an array; `w` has the shape of x, or is a number, 1 where it is left out.
     """
@@ -316,7 +316,7 @@ class Bias(Term):
 def distribute(rule: SumRule, R: np.ndarray, terms: Sequence[Term]) -> tuple[list[np.ndarray], np.ndarray]:
     """The share in `R` (rows, M) of each of the `terms` that is not a bias, by a `rule`.
 
-    And (3, rows) what biases, the stabilizer and the rule itself keep of each row; these and the messages add up to R.
+    And (3, rows) what biases, the stabilizer and the rule absorb of each row; these and the messages add up to R.
     """
     modes = rule.modes
     others = [term for term in terms if not term.is_bias]
@@ -346,7 +346,7 @@ def distribute(rule: SumRule, R: np.ndarray, terms: Sequence[Term]) -> tuple[lis
 
 
 def _gains(rule: SumRule, sums: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-    """What `gains` of a rule gives, checked where it is the user's own."""
+    """The gains of a rule, checked if the rule is custom."""
     if type(rule).gains.__module__ == __name__:
         return rule.gains(*sums)  # type: ignore[return-value]
     what, shape, dtype = f"rule {type(rule).__name__}", sums[0].shape, sums[0].dtype

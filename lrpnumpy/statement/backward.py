@@ -2,13 +2,13 @@
 
 With R the message at an operation, and gain, product and slope those of the propagation (`rules/propagation.py`):
 
-    sum       s = R gain(z); a term receives s times its weight, under LRP times its value too; a bias keeps s b
-    product   R times the two shares of the propagation; LRP gives all to the signal where the gate is fixed
+    sum       s = R gain(z); a term receives s times its weight, under LRP times its value too; a bias absorbs s b
+    product   R times the two shares of the propagation; LRP gives all to the signal if the gate is fixed
     apply     R slope(z, y)
     maximum   the larger operand receives R; under DeepLIFT each receives its fraction of the line from the reference
     norm      one sum per output; LRP holds the standard deviation fixed
-    fixed     LRP passes nothing on: the value is a constant, and what it receives counts with the biases
-    stop      nothing is passed on
+    fixed     LRP propagates nothing: the value is a constant, and what it receives counts with the biases
+    stop      nothing is propagated
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 from lrpnumpy.activations import INVERSE_ROOT
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.rules.sums import Bias, Matrix, Term, distribute
-from lrpnumpy.statement.interpret import InterpretedRun, aligned, normed
+from lrpnumpy.statement.interpret import InterpretedRun, Normed, aligned, normed
 from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 
 
 class MessageFlow:
     """Messages through the operations of a step. A subclass decides whether they are arrays or symbols."""
 
-    # What a subclass defines: where messages go, what is not passed on, and the numbers of the operations.
+    # A subclass defines where messages go, what absorbs them, and the numbers of the operations.
     give: Any
     keep: Any
     value: Any
@@ -44,10 +44,10 @@ class MessageFlow:
     def __init__(self, how: Any) -> None:
         self.how = how
         self.messages: dict[Operation, Any] = {}  # what has arrived at each node
-        self.passed: dict[Operation, Any] = {}  # the same, of nodes that have passed it on
+        self.passed: dict[Operation, Any] = {}  # the same, of nodes that have propagated it
 
     def through(self, node: Operation) -> None:
-        """Pass the message of a node on to its arguments."""
+        """Propagate the message of a node to its arguments."""
         if node not in self.messages:
             return
         R = self.passed[node] = self.messages.pop(node)
@@ -128,7 +128,7 @@ class ArrayFlow(MessageFlow):
         self.messages[node][rows] = R
 
     def keep(self, which: int, amounts: np.ndarray) -> None:
-        """Add amounts (n, *axes) that are not passed on to an entry of the ledger."""
+        """Add absorbed amounts (n, *axes) to an entry of the ledger."""
         if not self.how.times_input:
             return
         amounts = amounts.reshape(len(amounts), -1).sum(axis=1)
@@ -164,7 +164,7 @@ class ArrayFlow(MessageFlow):
         self.give_term(source, s @ self.run.arrays[term.name], source.axes)
 
     def gain(self, node: Operation) -> tuple[Any, Any]:
-        """1 / stab(z) and what the stabilizer keeps."""
+        """1 / stab(z) and the share of the stabilizer."""
         return self.how.gain(self.value(node, node.axes))
 
     def slope(self, node: Operation) -> Any:
@@ -216,26 +216,38 @@ class ArrayFlow(MessageFlow):
         self.give_term(node.args[0], aligned(R * gain, node.axes, axes), axes)
 
     def _norm(self, node: Operation, R: np.ndarray) -> None:
-        arrays, how, source = self.run.arrays, self.how, node.args[0]
-        u, q, r = normed(self.value(source, node.axes), node.eps)
-        reference = [normed(v0, node.eps) for v0 in self._reference([source], node.axes)]
-        u0, q0, r0 = reference[0] if reference else (u, q, r)
+        arrays, source = self.run.arrays, node.args[0]
         gain, kept = self.gain(node)
         s = R * gain
         self.keep(Entry.STABILIZER, R * kept)
         if node.beta:
             self.keep(Entry.BIASES, s * arrays[node.beta])
-        s = s * arrays[node.name]
-        R_u = s * 0.5 * (r + r0)
-        if not how.holds_weights:
-            R_q = (s * 0.5 * (u + u0)).sum(axis=-1, keepdims=True)
-            R_q = R_q * how.slope(INVERSE_ROOT, q, r, *((q0, r0) if reference else ()))
-            R_u = R_u + R_q / u.shape[-1] * (u + u0)
-        self.give_term(source, R_u - R_u.mean(axis=-1, keepdims=True), node.axes)
+        values = [self.value(source, node.axes), *self._reference([source], node.axes)]
+        R_v = back_through_norm(self.how, s * arrays[node.name], [normed(v, node.eps) for v in values])
+        self.give_term(source, R_v, node.axes)
+
+
+def back_through_norm(how: Propagation, s: np.ndarray, both: Sequence[Normed], center: bool = True) -> np.ndarray:
+    """From the message s at u r, the normed values, to the one at v. `both`: of the input, and of a reference if any.
+
+    LRP holds r fixed; others go through r = 1 / sqrt(q), and q is the mean of u u, + eps.
+    """
+    u, _, r = both[0]
+    if how.holds_weights:
+        R_u = s * r
+    else:
+        to_u, to_r, _ = how.product(*(value for one in both for value in (one.u, one.r)))
+        R_r = (s * to_r).sum(axis=-1, keepdims=True)
+        R_q = R_r * how.slope(INVERSE_ROOT, *(value for one in both for value in (one.q, one.r)))
+        to_one, to_other = how.even_product(*(value for one in both for value in (one.u, one.u)))
+        R_u = s * to_u + R_q / u.dtype.type(u.shape[-1]) * (to_one + to_other)
+    if center:
+        R_u = R_u - R_u.mean(axis=-1, keepdims=True)
+    return R_u
 
 
 class Arrived(NamedTuple):
-    """What a backward pass leaves where."""
+    """The results of a backward pass."""
 
     inputs: Sequence[np.ndarray]  # (R, width) each, in reading order
     start: Sequence[np.ndarray] | np.ndarray  # (n, *axes) at the states before the first step

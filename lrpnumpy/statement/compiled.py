@@ -1,6 +1,6 @@
-"""A cell run by kernels over packed rows: generated ones, or those that the cell brings along.
+"""A cell run by kernels over packed rows: generated ones, or those that the cell defines.
 
-Both take the same arguments and have the same layout of coefficients and kept values, which `generate.Plan` derives.
+Both take the same arguments and have the same layout of coefficients and saved values, which `generate.Plan` derives.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class Written(NamedTuple):
     """What a forward pass of one rule writes."""
 
     kinds: int  # coefficients per unit and step
-    width: int  # kept values per unit and step
-    rows: tuple[tuple[int, int], ...]  # of each state: how many per sequence, and per step
-    bits: int  # which states are wanted of all steps, not only of the last
+    width: int  # saved values per unit and step
+    wants: list[bool]  # whether each state is wanted of all steps, not only of the last
+    bits: int  # the same as one number
 
 
 class CellProgram:
@@ -111,8 +111,6 @@ class CellProgram:
         """`override`: a module with the kernels `forward` and `backward`, or None."""
         self.statement, self.kernels = statement, kernels_of(statement)
         plan = self.plan = Plan(statement)
-        self.count = len(plan.after)  # of states
-        self.output_at = self.count if plan.has_output else plan.after.index(plan.output)
         if override is not None:
             backward = dict.fromkeys(self.kernels.backward, override.backward)
             self.kernels = self.kernels._replace(forward=override.forward, backward=backward)
@@ -152,7 +150,7 @@ class CellProgram:
         if rule in self._compiled:
             return True
         wanted = self.kernels.wanted(rule)
-        answers = [one.ready(self.dtype, size) for one in wanted]  # all of them are asked for
+        answers = [one.ready(self.dtype, size) for one in wanted]  # each kernel is requested
         if all(self.dtype.char in one.compiled for one in wanted):
             self._compiled.add(rule)
         return all(answers)
@@ -172,16 +170,10 @@ class CellProgram:
             plan = self.plan
             is_lrp = rule not in ("none", "gradient", "deeplift")
             wants = [keep > 0 or (is_lrp and k in plan.fed) for k in range(len(plan.after))]
-            if plan.has_output:
-                wants.append(every or keep > 0)
-            elif every:
-                wants[self.output_at] = True
-            rows = [(1, int(is_wanted)) for is_wanted in wants]  # the start states, or the last ones; then all steps
-            if plan.has_output and wants[-1]:
-                rows[-1] = (0, 1)
+            wants[plan.output_at] |= every
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
             kinds = 0 if rule == "deeplift" else self.kernels.kinds[SHARED.get(rule, rule)]
-            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], tuple(rows), bits)
+            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], wants, bits)
         return self._stored[key]
 
     def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
@@ -199,8 +191,10 @@ class CellProgram:
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         stored = self.stored(rule, keep, every)
         states = []
-        for by_n, by_R in stored.rows:
-            states.append(np.empty((by_n * n + by_R * R, H), dtype))
+        for is_wanted in stored.wants:
+            states.append(np.empty((n + R if is_wanted else n, H), dtype))
+        if len(start) < len(states):  # the output is not a state
+            start = np.concatenate((start, np.zeros_like(start[:1])))
         K = np.empty(stored.kinds * R * H, dtype) if stored.kinds else self.no_numbers
         kept = np.empty(stored.width * R * H, dtype) if stored.width else self.no_numbers
         code = CODES["none" if rule == "deeplift" else rule]
@@ -216,30 +210,30 @@ def _packed(matrices: Any) -> np.ndarray:
 
 
 class CompiledRun(NamedTuple):
-    """What kernels have kept of one direction over one batch, in the order in which its rows were read."""
+    """What kernels have saved of one direction over one batch, in the order in which its rows were read."""
 
     program: CellProgram
     rows: BatchRows
     batch: Batch
     rule: str
-    states: tuple[np.ndarray, ...]  # (n + R, H) each, the start states first; or (n, H) the last ones; then the output
+    states: tuple[np.ndarray, ...]  # (n + R, H) each, the start states first; or (n, H) the last ones
     K: np.ndarray  # flat, (kinds, n, H) per step: coefficients
     kept: np.ndarray  # flat, (kinds, n, H) per step: U x + b, or every value that has an array
 
     @property
     def output(self) -> np.ndarray:
         """(R, H) outputs of every row."""
-        return self.states[self.program.output_at][-self.batch.R :]
+        return self.states[self.program.plan.output_at][-self.batch.R :]
 
     @property
     def last(self) -> list[np.ndarray]:
         """(n, H) each state after each sequence's last step."""
-        return [self._last(one) for one in self.states[: self.program.count]]
+        return [self._last(one) for one in self.states[: self.program.plan.count]]
 
     @property
     def last_output(self) -> np.ndarray:
         """(n, H) outputs of each sequence's last step."""
-        return self._last(self.states[self.program.output_at])
+        return self._last(self.states[self.program.plan.output_at])
 
     def _last(self, states: np.ndarray) -> np.ndarray:
         batch = self.batch
@@ -254,7 +248,7 @@ class CompiledRun(NamedTuple):
         return self.states[k][self.batch.states_before[lo] + owner]
 
     def by_step(self, numbers: np.ndarray, kinds: int) -> list[np.ndarray]:
-        """A flat array with several kinds of numbers per step as one view for each step, (kinds, n, H)."""
+        """A flat array with several kinds of numbers per step as one view per step, (kinds, n, H)."""
         H = self.program.H
         return [
             numbers[kinds * row * H : kinds * end * H].reshape(kinds, end - row, H)
@@ -263,7 +257,7 @@ class CompiledRun(NamedTuple):
 
     def spread(self, x: Packed) -> Any:
         """The run of one sequence as that of a batch `x` of its beginnings."""
-        if self.rule in ("none", "deeplift") or self.program.output_at == self.program.count:
+        if self.rule in ("none", "deeplift"):
             return NotImplemented
         batch, kinds, H = x.batch, len(self.K) // (self.batch.R * self.program.H), self.program.H
         states = []
@@ -279,7 +273,7 @@ class CompiledRun(NamedTuple):
         return wide
 
     def varied(self, new: np.ndarray, ids: np.ndarray, rest: Batch, start: np.ndarray, every: bool) -> CompiledRun:
-        """Sequences `rest` whose inputs are looked up: in the rows of this batch, and behind them in `new` rows."""
+        """Sequences `rest` whose inputs are looked up: in the rows of this batch, and after them in `new` rows."""
         program = self.program
         steps_ = (
             step.transpose(1, 0, 2).reshape(-1, program.G * program.H) for step in self.by_step(self.kept, program.G)
@@ -299,13 +293,13 @@ class CompiledRun(NamedTuple):
         """Backward: relevance of the inputs is added to R_x; returns the relevance of the initial states and of all
         states."""
         program, n, R = self.program, self.batch.n, self.batch.R
-        H, dtype, count = program.H, program.dtype, program.count
+        H, dtype, count, states = program.H, program.dtype, len(self.states), program.plan.count
         kernel, weights = program.backward(self.rule)
-        states, K = self.states[:count], self.K
+        K = self.K
         if reference is not None:
             K = np.empty(program.kernels.kinds["deeplift"] * R * H, dtype)
             program.kernels.mean_slopes(
-                self.kept, reference.kept, states, reference.states[:count], self.batch.first, program.ahead.P, K
+                self.kept, reference.kept, self.states, reference.states, self.batch.first, program.ahead.P, K
             )
         flat, cube = program.no_rows, program.no_steps
         last, arrived = cube, cube
@@ -320,8 +314,8 @@ class CompiledRun(NamedTuple):
         start = np.empty((count, n, H), dtype)
         given = (int(last is not cube), int(every is not flat), int(arrived is not cube))
         sent = Messages(last, every, R_x, arrived, start, *given)
-        kernel(self.rows, weights, program.b, K, states, CODES[self.rule], sent, entry.array)
-        return start, arrived
+        kernel(self.rows, weights, program.b, K, self.states, CODES[self.rule], sent, entry.array)
+        return start[:states], arrived[:states]
 
 
 def longest_of(x: Packed, order: np.ndarray) -> Packed | None:

@@ -14,7 +14,7 @@ from lrpnumpy.packed import Batch
 from lrpnumpy.statement.interpret import InterpretedRun, aligned, computed, normed
 from lrpnumpy.statement.trace import FUNCTIONS, HELD, Axes, Operation
 
-Parts = tuple[Any, Any]  # what belongs to the phrase, and what biases alone give; the rest is the remainder
+Parts = tuple[Any, Any]  # of the phrase, and of the biases alone; the rest is the remainder
 
 
 class Phrases(NamedTuple):
@@ -25,7 +25,7 @@ class Phrases(NamedTuple):
     stop: np.ndarray  # (V,)
     since: np.ndarray  # (V,) nothing belongs to the phrase before this step
     beta: np.ndarray | None  # (rows of the variants, D) the phrase's part of the input; None: the input inside it
-    delta: np.ndarray  # (D,) what biases alone give the input
+    delta: np.ndarray  # (D,) the part of the input from biases alone
 
 
 def split(run: InterpretedRun, phrases: Phrases, variants: Batch, every: bool) -> np.ndarray:
@@ -76,7 +76,7 @@ class _Split:
         return self.run.at(node, self.rows, axes)
 
     def settled(self, node: Operation) -> Any:
-        """What biases give belongs to the phrase inside it, and to the remainder outside."""
+        """The part of the biases belongs to the phrase inside it, and to the remainder outside."""
         return self._settled(*self.parts[node])
 
     def _settled(self, a: Any, b: Any) -> Any:

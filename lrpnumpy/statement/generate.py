@@ -1,10 +1,10 @@
 """The text of a cell's Numba kernels, from its statement: forward with coefficients, backward, mean slopes of DeepLIFT.
 
-Between matrix products a step is elementwise, and messages are linear in the incoming messages. `SymbolFlow` gives
+Between matrix products a step is elementwise, and messages are linear in the incoming messages. `SymbolFlow` finds
 the coefficients from every *root* (a state or output that the step returns, or a value that a matrix inside the step
 multiplies) to its *targets*: sums of matrix products, states before the step, other roots, and what stabilizers and
-biases keep. The forward kernel writes the coefficients of the rule that it is called with, the backward kernel of this
-rule multiplies messages with them. Coefficients that are 0, 1 or -1 are not stored, and a sum that receives nothing is
+biases absorb. The forward kernel writes the coefficients of the rule that it is called with, and the backward kernel
+multiplies messages with them. Coefficients that are 0, 1 or -1 are not stored, and a sum that receives nothing is
 not multiplied with its matrices: under LRP-all an LSTM has three coefficients per unit and one matrix product, because
 nothing goes to its gates.
 
@@ -15,6 +15,7 @@ closed tables in `trace.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lrpnumpy.kernels.steps import CODES, SELU
@@ -72,6 +73,14 @@ def uncovered(statement: Statement) -> str:
     return ""
 
 
+def with_output_state(statement: Statement) -> Statement:
+    """The statement with its output as a state: one that is not a state becomes one more, which nothing reads."""
+    if resolve(statement.output) in map(resolve, statement.after):
+        return statement
+    more = Operation(-1, "state", (), "", statement.output.axes)
+    return replace(statement, states=(*statement.states, more), after=(*statement.after, statement.output))
+
+
 class Symbol:
     """A number in a loop, by name. Products with 0, 1 and -1 are not written down."""
 
@@ -118,7 +127,7 @@ class Loop:
         return self._known[key]
 
     def symbol(self, text: str) -> Symbol:
-        """The number that an expression gives."""
+        """The value of an expression."""
 
         def write() -> Symbol:
             name = f"v{len(self.lines)}"
@@ -226,7 +235,7 @@ class SymbolFlow(MessageFlow):
             self.messages[node] = self.messages.get(node, 0) + R
 
     def keep(self, which: int, amount: Any) -> None:
-        """What biases and stabilizers keep is a target."""
+        """What biases and stabilizers absorb is a target."""
         if self.how.times_input:
             self._record("biases" if which == Entry.BIASES else "stabilizer", amount)
 
@@ -245,7 +254,7 @@ class SymbolFlow(MessageFlow):
         return self.loop.read(self.plan.vectors[term])
 
     def gain(self, node: Operation) -> tuple[Any, Any]:
-        """1 / stab(z) and what the stabilizer keeps."""
+        """1 / stab(z) and the share of the stabilizer."""
         if not self.how.times_input:
             return 1, 0
         return self.loop.unpacked(f"inverse({self.loop.value(node).name}, eps)", 2)  # type: ignore[return-value]
@@ -268,7 +277,7 @@ class SymbolFlow(MessageFlow):
         return loop.symbol(f"kind({text.format(**values)})" if "rare" in text else text.format(**values))
 
     def shares(self, node: Operation) -> tuple[Any, Any, Any]:
-        """What gate and signal receive of a product, and what the stabilizer keeps."""
+        """The shares of gate and signal of a product, and of the stabilizer."""
         rule, loop = self.how.rule, self.loop
         if rule == "all":
             return 0, 1, 0
@@ -300,12 +309,13 @@ class Text:
 class Plan:
     """The forward kernel of a statement: which values have arrays, and in which order they are made."""
 
-    def __init__(self, statement: Statement) -> None:
-        self.statement = statement
+    def __init__(self, stated: Statement) -> None:
+        statement = self.statement = with_output_state(stated)
+        self.count = len(stated.states)  # without an output that was made a state
         x = statement.inputs[0]
         self.nodes = [node for node in statement.nodes if node.op not in (*TERMS, *HELD)]
         self.after = [resolve(node) for node in statement.after]
-        self.output = resolve(statement.output)
+        self.output_at = self.after.index(resolve(statement.output))
         sums = [node for node in self.nodes if any(term.op == "matrix" for term in node.args)]
         self.x_terms = {  # of every sum with a matrix of the input, that matrix
             node: next(term for term in node.args if term.op == "matrix" and term.args[0] is x)
@@ -320,18 +330,13 @@ class Plan:
             if term.op == "matrix" and term is not self.x_terms.get(node)
         ]
         inner = [v for _, _, v in self.products if v not in statement.states]
-        self.roots = [node for node in self.nodes if node in (*self.after, self.output, *inner)]
+        self.roots = [node for node in self.nodes if node in (*self.after, *inner)]
         terms = [term for node in self.nodes for term in node.args if term.op in ("diagonal", "bias")]
         in_table = [term for node in self.x_sums for term in node.args if term.op == "bias"]
         self.vectors = {term: f"p{k}" for k, term in enumerate(one for one in terms if one not in in_table)}
         self.level = self._levels(inner)
-        self.top = max(self.level[node] for node in (*self.after, self.output))
+        self.top = max(self.level[node] for node in self.after)
         self._allocate(sums, inner)
-
-    @property
-    def has_output(self) -> bool:
-        """Whether the output is another value than the states."""
-        return self.output not in self.after
 
     @property
     def fed(self) -> list[int]:
@@ -359,7 +364,7 @@ class Plan:
         activations, which DeepLIFT needs and no loop should compute twice.
         """
         complete = [node for node in sums if all(term.op in ("matrix", "bias") for term in node.args)]
-        applied = [node for node in self.nodes if node.op == "apply" and node not in (*self.after, self.output)]
+        applied = [node for node in self.nodes if node.op == "apply" and node not in self.after]
         loops = [name for name in CODES if CODES[name] < SELU or name not in SCALARS]  # `rare` ones would spoil others
         self.alone = [  # activations in a separate loop, while their sum is in the cache
             node for node in applied if node.name in loops and resolve(node.args[0]) in complete
@@ -372,7 +377,7 @@ class Plan:
         self.arrays = {node: f"a{k}" for k, node in enumerate(self.slots) if node not in self.rooms or node in complete}
 
     def values_loop(self, level: int) -> Loop:
-        """Values of a level that have arrays; in the last level the states and the output too."""
+        """Values of a level that have arrays; in the last level the states too."""
         mine = [
             node
             for node in self.slots
@@ -384,8 +389,6 @@ class Plan:
         if level == self.top:
             for k, node in enumerate(self.after):
                 loop.store(f"after_{k}", loop.value(node))
-            if self.has_output:
-                loop.store("out", loop.value(self.output))
         return loop
 
     # -- text ---------------------------------------------------------------------------------------------------------
@@ -399,7 +402,7 @@ class Plan:
         moves = [f"before_{k}" in read for k in range(count)]  # old and new state are in one loop: they change places
         out = Text(
             "def forward(rows: BatchRows, weights: Weights, start: R3, eps: Scalar, rule: Int, keep: Int, every: Int, "
-            f"K: W1, kept: W1, states: W2x{count + self.has_output}) -> None:"
+            f"K: W1, kept: W1, states: W2x{count}) -> None:"
         )
         out(1, "first, H, n_0, kind = rows.first, states[0].shape[1], rows.first[1], K.dtype.type")
         out(1, "zero, half, one = kind(0), kind(0.5), kind(1)", f"room = input_rooms(rows, {G}, H)")
@@ -414,8 +417,6 @@ class Plan:
             for name, t in (("before", "t"), ("after", "t + 1")):
                 here = f"({t}) % 2 * n_0" if moves[k] else "0"
                 out(2, f"{name}_{k} = part(states_{k}, (states_before(first, {t}) if all_{k} else {here}) * H, m)")
-        if self.has_output:
-            out(2, f"out = part(states[{count}], (row if every >> {count} & 1 == 1 else 0) * H, m)")
         out(2, f"step = part(kept, {width} * row * H, {width} * m) if keep == 2 else part(now, 0, {width} * m)")
         out(2, *(f"a{k} = part(step, {k} * m, m)" for k in range(width)))
         out(2, "prepare(t, rows, weights.U, room, step)")
@@ -539,7 +540,7 @@ class Coefficients:
 
     def _is_inner(self, root: Operation) -> bool:
         """Whether a matrix inside the step multiplies it, and the step does not return it."""
-        return root not in (*self.plan.after, self.plan.output)
+        return root not in self.plan.after
 
     def _rank(self, root: Operation, target: Any) -> tuple[int, ...]:
         """The order of coefficients: to sums, to states, to other roots, to the ledger; as in kernels/lstm.py."""
@@ -560,7 +561,7 @@ class Coefficients:
         for root in plan.roots:
             loop = Loop(plan, plan.arrays)
             targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if self._is_inner(root) else 1)
-        more, live = {*plan.after, plan.output}, set[Operation]()
+        more, live = {*plan.after}, set[Operation]()
         while more - live:
             live |= more
             reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
@@ -596,11 +597,9 @@ class Backward:
         self.lo, self.hi = (x_got[0], x_got[-1] + 1) if x_got else (0, 0)  # blocks of U
         slots = [*plan.x_sums[self.lo : self.hi], *(node for node in self.got if node not in plan.x_sums)]
         self.s_of = {node: f"s{k}" for k, node in enumerate(slots)}
-        self.inner = [root for root in plan.roots if root not in (*plan.after, plan.output)]
+        self.inner = [root for root in plan.roots if root not in plan.after]
         self.arrays = {root: f"r_{k}" for k, root in enumerate(plan.after)}
         self.arrays |= {root: f"i_{k}" for k, root in enumerate(self.inner)}
-        if plan.has_output:
-            self.arrays[plan.output] = "r_out"
         self.sends = [(k, node, v) for k, (node, _, v) in enumerate(plan.products) if node in self.got]
         self.fed = [k for k, state in enumerate(states) if any(v is state for _, _, v in self.sends)]
         early = [
@@ -609,8 +608,8 @@ class Backward:
             for root, edges in how.edges.items()
             if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
         ]
-        # Messages to a state that are kept apart: LRP multiplies only those of matrices, and what arrived may not have
-        # been read yet.
+        # States with a separate array of messages: LRP multiplies only those of matrices, and incoming ones may not
+        # have been read yet.
         self.apart = [
             k
             for k in range(self.count)
@@ -635,7 +634,7 @@ class Backward:
         if self.hi:
             out(1, f"room = message_rooms(rows, sent.R_x, {self.hi - self.lo}, H)")
         names = [f"carry_{k}" for k in range(count)] + [f"direct_{k}" for k in self.apart]
-        names += [f"inner_{k}" for k in range(len(self.inner))] + ["carry_out"] * plan.has_output
+        names += [f"inner_{k}" for k in range(len(self.inner))]
         totals = [*self.sums, *(f"sum_{k}" for k in range(len(self.biased)))]
         totals += ["top"] * how.times_input
         out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
@@ -648,10 +647,7 @@ class Backward:
         out(2, *(f"s{k} = part(now, {k} * m, m)" for k in range(len(self.s_of))))
         out(2, *(f"{name} = part(all_{name}, 0, m)" for name in totals))
         out(2, *how.places())
-        if plan.has_output:
-            out(2, "fill(r_out, zero)")
-        target = "r_out" if plan.has_output else f"r_{plan.after.index(plan.output)}"
-        out(2, "if sent.has_steps:", f"    add(part(sent.R_steps, row * H, m), {target})")
+        out(2, "if sent.has_steps:", f"    add(part(sent.R_steps, row * H, m), r_{plan.output_at})")
         out(2, *(f"fill({self.arrays[root]}, zero)" for root in self.inner))
         written: set[str] = set()
         for level in sorted({plan.level[root] for root in how.edges}, reverse=True):
@@ -700,7 +696,7 @@ class Backward:
                     stores.setdefault(self.s_of[target[1]], []).append(text)
                 elif plan.level[target[1]] < level:  # a root of this level has it from `_arriving`
                     body.append(f"{self.arrays[target[1]]}[q] += {text}")
-            if how.times_input and root in plan.after:
+            if how.times_input and root in plan.after[: plan.count]:
                 body += [f"size = abs(R{root.number})", "top[q] = size if size > top[q] else top[q]"]
         for root in states:  # its message has been read: what matrices will send is added up in its place
             if self.arrays[root] not in stores and self.arrays[root] not in written:

@@ -46,7 +46,7 @@ def normed(v: np.ndarray, eps: float, center: bool = True) -> Normed:
 
 
 def computed(node: Operation, arrays: Arrays, at: Any) -> np.ndarray:
-    """The value of an operation; at(argument, axes) gives the values of its arguments."""
+    """The value of an operation; at(argument, axes) returns the values of its arguments."""
     args, axes = node.args, node.axes
     if node.op == "matrix":
         return at(args[0], args[0].axes) @ arrays[node.name].T

@@ -45,6 +45,14 @@ TERMS = ("matrix", "diagonal", "bias")  # mean something inside a sum only
 HELD = ("whole", "fixed", "stop")
 OPERATIONS = (*TERMS, *HELD, "sum", "product", "apply", "maximum", "norm", "total")
 NORM_EPS = 1e-5
+LABELS = {  # operations in words; others are written like functions
+    "matrix": "{name} {0}",
+    "diagonal": "{name} * {0}",
+    "bias": "{name}",
+    "product": "{0} * {1}",
+    "complement": "(1 - {0})",
+    **dict.fromkeys(("same", *HELD), "{0}"),
+}
 
 
 def _line(slope: float, at_0: float) -> Elementwise:
@@ -280,19 +288,13 @@ class Step:
 
     def _again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
         """An operation as a file holds it."""
-        if op == "matrix":
-            return self.matrix(name, args[0], of[0])
-        if op == "diagonal":
-            return self.diagonal(name, args[0], of)
-        if op == "bias":
-            return self.bias(name, of)
-        if op == "apply":
-            return self.apply(name, *args)
         if op == "norm":
             return self.norm(args[0], name, beta, eps)
         if op == "total":
             return self.total(args[0], name)
-        return getattr(self, op)(*args)
+        names = [name] if name else []
+        more = {"matrix": of[:1], "diagonal": [of], "bias": [of]}.get(op, [])
+        return getattr(self, op)(*names, *args, *more)
 
     def _finished(
         self, inputs: list[Operation], states: list[Operation], values: Sequence[Any], line: int
@@ -351,17 +353,15 @@ class Statement:
 
         Of two sums with one name, such as n's in a GRU and the one inside its reset product, the activated one counts.
         """
-        found: dict[str, tuple[Operation, Operation]] = {}
+        activations = {one.args[0]: one for one in reversed(self.nodes) if one.op == "apply"}
+        gates: dict[str, tuple[Operation, Operation]] = {}
         for node in self.nodes:
             matrices = [term for term in node.args if term.op == "matrix"]
             if node.op == "sum" and matrices and node.axes == ("H",):
                 name = matrices[0].name.rpartition("_")[2]
-                activations = [one for one in self.nodes if one.op == "apply" and one.args[0] is node]
-                if activations:
-                    found[name] = (node, activations[0])
-                else:
-                    found.setdefault(name, (node, node))
-        return found
+                if node in activations or name not in gates:
+                    gates[name] = (node, activations.get(node, node))
+        return gates
 
     def sizes(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
         """The size of every axis, from the trained arrays; an error where two of them disagree."""
@@ -412,23 +412,14 @@ class Statement:
         if node in self.after:
             return self.states[self.after.index(node)].name
         inside = [self.label(one) for one in node.args]
-        if node.op == "matrix":
-            return f"{node.name} {inside[0]}"
-        if node.op == "diagonal":
-            return f"{node.name} * {inside[0]}"
-        if node.op == "bias":
-            return node.name
         if node.op == "sum":
             return f"({' + '.join(inside)})"
-        if node.op == "product":
-            return f"{inside[0]} * {inside[1]}"
-        if node.op in ("same", *HELD):
-            return inside[0]
-        if node.op == "apply" and node.name == "complement":
-            return f"(1 - {inside[0]})"
-        name = node.name if node.op == "apply" else node.op
         text = ", ".join(inside)
-        is_sum = node.args[0].op == "sum" and node.args[0] not in self.after and len(inside) == 1
+        key = node.name if node.name == "complement" else node.op
+        if key in LABELS:
+            return LABELS[key].format(*inside, name=node.name)
+        name = node.name if node.op == "apply" else node.op
+        is_sum = len(inside) == 1 and text.startswith("(") and node.args[0].op == "sum"
         return f"{name}{text}" if is_sum else f"{name}({text})"
 
     # -- as data ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.layers.activation import NAMES
+from lrpnumpy.layers.elementwise import NAMES
 
 KINKS = ("relu", "leaky_relu", "prelu", "hard_sigmoid", "hard_sigmoid_3", "elu", "selu")
 

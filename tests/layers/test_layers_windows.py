@@ -514,11 +514,11 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
         ),
         (
             lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), Conv1D(K)]),
-            r"K of layer 1 \(Conv1D\) needs a series, but the layer 0 .*gives one vector per sequence",
+            r"inputs of layer 1 \(Conv1D\) must have steps, got one vector of 2 numbers of the layer 0",
         ),
         (
             lambda K: lrp.Model([lrp.LSTM(np.ones((4, 2, 3)), np.ones((4, 2, 2))), MaxPool1D(2)]),
-            r"size of layer 1 \(MaxPool1D\) needs a series",
+            r"inputs of layer 1 \(MaxPool1D\) must have steps, got one vector",
         ),
     ],
 )  # fmt: skip

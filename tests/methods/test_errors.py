@@ -379,7 +379,7 @@ def test_a_layer_of_ones_own_that_is_not_whole(name):
     class Half(lrp.Layer):
         pass
 
-    with pytest.raises(TypeError, match=f"Half must define {name}; .* shows a whole layer"):
+    with pytest.raises(TypeError, match=f"Half must define {name}; .* shows a complete layer"):
         getattr(Half(), name)(*[None] * {"sizes": 1, "forward": 2, "backward": 4}[name])
 
 

@@ -1,0 +1,282 @@
+"""Layers that take each row, or each number, by itself: Activation, Affine, Units, Square, Softmax, TwoClasses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from lrpnumpy import activations
+from lrpnumpy.activations import ACTIVATIONS
+from lrpnumpy.checks import LrpError, finite, float_array, non_negative, one_of, shown
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Outputs, Ran, Size, missing, takes
+from lrpnumpy.lazy import cached_property
+from lrpnumpy.packed import Batch, Packed, Split
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Term
+
+NAMES = (*ACTIVATIONS, "prelu", "sqrt")
+ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # the defaults
+
+
+class RowFunction(Layer):
+    """A function of the rows of one input, here of as many numbers as it returns."""
+
+    by_step: ClassVar[bool] = True
+
+    def sizes(self, x: Size) -> Size:
+        """The size of the input."""
+        return x
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """The function of rows `x` (R, M)."""
+        raise missing(self, "of")
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """The function of all rows."""
+        return Packed(self.of(xs[0].rows), xs[0].batch), None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Activation(RowFunction):
+    """F(x), elementwise; `activation` is a name that `Dense` takes, "prelu", or "sqrt", which is 0 below 0.
+
+    `alpha` is the slope of "leaky_relu" below 0 (default 0.01), or the alpha of "elu" (default 1). `slopes` are those
+    of "prelu" below 0: (M,), one per feature, or (1,), one for all.
+
+    LRP propagates R unchanged.
+    """
+
+    activation: str
+    alpha: float | None = None
+    slopes: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        name = one_of(self.activation, "Activation: activation", NAMES)
+        alpha = self.alpha
+        if alpha is not None:
+            if name not in ALPHA:
+                raise LrpError(
+                    f"Activation: alpha must be None with {name!r}, got {shown(alpha)}; {list(ALPHA)} have one."
+                )
+            alpha = finite(alpha, "Activation: alpha")
+        if (self.slopes is not None) != (name == "prelu"):
+            got = "none" if self.slopes is None else f"slopes with {name!r}"
+            raise LrpError(f"Activation: slopes must be given with 'prelu' and with nothing else, got {got}.")
+        self._set(alpha=ALPHA.get(name) if alpha is None else alpha)
+        if self.slopes is not None:
+            self._set(slopes=float_array(self.slopes, "Activation: slopes", (None,)))
+
+    @cached_property
+    def function(self) -> activations.Elementwise:
+        """F and its slope."""
+        if self.slopes is not None:
+            return activations.leaky_relu(self.slopes)
+        if self.alpha is None:
+            return activations.ROOT if self.activation == "sqrt" else ACTIVATIONS[self.activation]
+        return activations.elu(self.alpha) if self.activation == "elu" else activations.leaky_relu(self.alpha)
+
+    def sizes(self, x: Size) -> Size:
+        """The size of the input."""
+        if self.slopes is not None and len(self.slopes) > 1:
+            takes(x, len(self.slopes), "slopes")
+        return x
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """F(x)."""
+        return self.function.F(x)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """R times the slope."""
+        return [R * how.slope(self.function, *ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows)))]
+
+    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
+        """z and y."""
+        return (Outputs(number, ran.inputs[0].rows, ran.outputs[0].rows),)
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"Activation, {self.activation}" + (f" with alpha {self.alpha:g}" if self.alpha is not None else "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Affine(RowFunction):
+    """s x + t, with `s` and `t` (M,), one number per feature; t is None for 0. A trained BatchNorm is one.
+
+    `scaler` marks the scaling of the inputs before training. Such a layer remains a node;
+    any other may become part of its neighbor, see `lrpnumpy.folding`.
+
+    LRP: one sum of one term and a bias.
+    """
+
+    s: np.ndarray
+    t: np.ndarray = ABSENT
+    scaler: bool = False
+
+    def __post_init__(self) -> None:
+        s = float_array(self.s, "Affine: s", (None,))
+        t = np.zeros(len(s), s.dtype) if self.t is None else self.t
+        self._set(s=s, t=float_array(t, "Affine: t", (len(s),)), scaler=bool(self.scaler))
+
+    @classmethod
+    def batch_norm(cls, gamma: Any, beta: Any, mean: Any, var: Any, eps: float = 0.001) -> Affine:
+        """gamma (x - mean) / sqrt(var + eps) + beta, the BatchNorm of a trained network.
+
+        `mean` and `var` (M,) are the moving averages. `gamma` and `beta` (M,) are None if the layer has none. `eps`
+        is 0.001 in Keras, 0.00001 in PyTorch.
+        """
+        mean = float_array(mean, "Affine.batch_norm: mean", (None,))
+        shape = mean.shape
+        var = float_array(var, "Affine.batch_norm: var", shape)
+        gamma = np.ones_like(mean) if gamma is None else float_array(gamma, "Affine.batch_norm: gamma", shape)
+        beta = np.zeros_like(mean) if beta is None else float_array(beta, "Affine.batch_norm: beta", shape)
+        inside = var + var.dtype.type(non_negative(eps, "Affine.batch_norm: eps"))
+        if not (inside > 0).all():
+            k = int(np.argmin(inside))
+            raise LrpError(f"Affine.batch_norm: var + eps must be above 0, got {inside[k]} at index {k}.")
+        s = gamma / np.sqrt(inside)
+        return cls(s, beta - s * mean)
+
+    @property
+    def inputs(self) -> int:
+        """Length M of a row."""
+        return len(self.s)
+
+    outputs = inputs
+
+    def sizes(self, x: Size) -> Size:
+        """(M) to (M)."""
+        takes(x, self.inputs, "s")
+        return x
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """s x + t."""
+        return x * self.s + self.t
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """The only term receives what bias and stabilizer do not absorb."""
+        return back_through_sum(how, R, ran.outputs[0], [Term(ran.inputs[0].rows, self.s)], entry, self.t)
+
+    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
+        """Two consecutive Affine layers as one."""
+        return None if self.scaler else Affine(self.s * s, self.s * t + self.t)
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
+        """Two consecutive Affine layers as one."""
+        return None if self.scaler else Affine(s * self.s, s * self.t + t)
+
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"Affine, {self.inputs} features" + (", how the inputs are scaled" if self.scaler else "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Units(Affine):
+    """s x + t as the last node of a network: its scores in the user's units, with the target's scale and mean.
+
+    LRP has no stabilizer here: of the score s x + t exactly s x is propagated, and the bias absorbs t.
+    """
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """R is a multiple of the score s x + t: the same multiple of s x is propagated."""
+        if not how.times_input:
+            return super().backward(ran, R, how, entry)
+        x, y = ran.inputs[0].rows, ran.outputs[0]
+        part = np.divide(R, y.rows, out=np.zeros_like(R), where=y.rows != 0)  # 1; -1 for the contrasted class
+        entry.bias(part * self.t, y.batch)
+        entry.see(R, y.batch)
+        return [part * self.s * x]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Square(RowFunction):
+    """x x, elementwise. LRP: a product whose two factors share evenly, so R is propagated unchanged."""
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """The squares."""
+        return x * x
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Both factors are x."""
+        to_one, to_other = how.even_product(*ran.both(lambda one: (one.inputs[0].rows,) * 2))
+        return [R * (to_one + to_other)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Softmax(Layer):
+    """exp(x_i) / sum_k exp(x_k), over the features of each row, or with `axis="steps"` over the steps of each feature.
+
+    LRP propagates R unchanged, as through every activation.
+    """
+
+    axis: Literal["features", "steps"] = "features"
+
+    def __post_init__(self) -> None:
+        one_of(self.axis, "Softmax: axis", ("features", "steps"))
+
+    @property
+    def by_step(self) -> bool:  # type: ignore[override]
+        """If it is over the features."""
+        return self.axis == "features"
+
+    def sizes(self, x: Size) -> Size:
+        """The size of the input."""
+        if self.axis == "steps" and not x.steps:
+            raise LrpError(f"axis must be 'features' for one vector of the {x.source}, got 'steps'.")
+        return x
+
+    def _over(self, reduce: np.ufunc, rows: np.ndarray, batch: Batch) -> np.ndarray:
+        """Rows reduced over the axis, and repeated."""
+        if self.axis == "features":
+            return reduce.reduce(rows, axis=1, keepdims=True)
+        return reduce.reduceat(batch.unpack(rows), batch.starts)[batch.owner]
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
+        """(R, M) to (R, M)."""
+        x, batch = xs[0].rows, xs[0].batch
+        over = np.exp(x - self._over(np.maximum, x, batch))
+        return Packed(over / self._over(np.add, over, batch), batch), None
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """R unchanged, or through the softmax."""
+        if how.holds_weights:
+            return [R]
+        z, y, *reference = ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows))
+        batch = ran.inputs[0].batch
+        return [how.softmax(R, z, y, lambda terms: self._over(np.add, terms, batch), *reference)]
+
+    def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
+        """Over T steps biases alone give 1/T, which is not a constant: it counts as relevant inside the phrase."""
+        part = super().part_after(ran, parts, beta, delta)
+        if self.axis == "features":
+            return part
+        batch = beta.batch
+        inside = (part.start[batch.owner] <= batch.step) & (batch.step < part.stop[batch.owner])
+        share = (inside / batch.lengths[batch.owner]).astype(beta.rows.dtype)
+        return part._replace(beta=Packed(beta.rows + share[:, None], batch), delta=np.zeros_like(delta))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoClasses(RowFunction):
+    """The score f of one sigmoid as the scores (-f, f) of two classes: sigmoid(-f) = 1 - sigmoid(f).
+
+    A model with one score, output="sigmoid" and two class names, the negative first, ends with this layer.
+    LRP propagates R unchanged, without a stabilizer.
+    """
+
+    def sizes(self, x: Size) -> Size:
+        """(1) to (2)."""
+        if x.width != 1:
+            raise LrpError(f"input must be one number, the {x.source} gives {x.width}.")
+        return x._replace(width=2)
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """-f and f."""
+        return np.concatenate([-x, x], axis=1)
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Relevance already has the sign of its score; a gradient does not."""
+        negative, positive = R[:, :1], R[:, 1:]
+        return [positive + (negative if how.times_input else -negative)]
