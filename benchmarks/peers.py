@@ -94,7 +94,7 @@ def judged(name: str, call: Callable[[], np.ndarray], wanted: np.ndarray) -> Row
             took = time.perf_counter() - began
         except Exception as error:
             message = " ".join(str(error).split()).split("! ")[0]
-            return Row(name, f"{type(error).__name__}: {message[:100]}")
+            return Row(name, f"`{type(error).__name__}: {message[:100]}`")
     missed = abs(parts.sum(axis=(1, 2)) - wanted).sum() / abs(wanted).sum()
     if missed > ROUNDING:
         return Row(name, f"no error, but the parts miss the score difference by {100 * missed:.0f} % on average", took)
