@@ -6,7 +6,7 @@ INTEROP := .venv-interop
 CASES ?= 100000
 SENTENCE := This isn't a good movie, and it isn't funny.
 
-# One thread a process for matrix products: the tests use the cores by running in two processes.
+# One thread per process for matrix products: the tests use the cores by running in two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # Tests start hundreds of processes, and Python would compile every module for each of them where this is set.
@@ -25,21 +25,21 @@ LIVE_TESTS := tests/interop/test_interop.py tests/interop/test_words.py tests/in
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed  ## explain a sentence and a flood with shipped models, here, in demo.html and in river-*.png
+demo: $(VENV)/.installed  ## explain a sentence and a flood with bundled models, in the terminal, demo.html and river-*.png
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
 	@$(VENV)/bin/python examples/river.py
-	@echo "To type sentences of your own: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
+	@echo "To type your own sentences: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
 
-test: $(VENV)/.installed-test  ## the whole check: lint, types, tests, and those of kernels again with the JIT off
+test: $(VENV)/.installed-test  ## the complete check: lint, types, tests, and the tests of kernels again with the JIT off
 	@$(MAKE) --no-print-directory --jobs 3 lint kernels-float32 kernels-float64
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
 
-browser: $(VENV)/.installed-browser  ## the pages in a headless Chromium, which is installed where that is allowed
+browser: $(VENV)/.installed-browser  ## tests of the pages in a headless Chromium, which is installed if possible
 	@$(VENV)/bin/python tests/browser/chromium.py
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q tests/browser
 
-lint: $(VENV)/.installed-test  ## ruff and mypy alone
+lint: $(VENV)/.installed-test  ## only ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -47,7 +47,7 @@ lint: $(VENV)/.installed-test  ## ruff and mypy alone
 kernels-%: $(VENV)/.installed
 	$(VENV)/bin/python -m lrpnumpy compile --dtype $*
 
-format: $(VENV)/.installed-test  ## let ruff mend what it can
+format: $(VENV)/.installed-test  ## let ruff fix what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
@@ -58,7 +58,7 @@ docs: $(VENV)/.installed-docs  ## the site, in docs/_build/html: tutorials run, 
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs -d docs/_build/doctrees . docs/_build/html
 	$(VENV)/bin/python -m docs.check docs/_build/html
 
-links: $(VENV)/.installed-docs  ## whether pages elsewhere that the site links to are there (needs a network)
+links: $(VENV)/.installed-docs  ## check the links of the site to other sites (needs a network)
 	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks (a large download), and the docs' blocks for them
@@ -68,7 +68,7 @@ interop: $(INTEROP)/.installed-interop  ## files written by the real frameworks 
 fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh seed; CASES=1000000 for more
 	$(VENV)/bin/python -m tests.fuzz --cases $(CASES)
 
-laws: $(VENV)/.installed-test  ## every case of every test, the laws of hypothesis with 500 examples and a fresh seed, which is printed; 1,000 random cells
+laws: $(VENV)/.installed-test  ## every case of every test, hypothesis with 500 examples and a fresh seed (printed), 1,000 random cells
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
 	    $(ONE_THREAD) EVERY_CASE=1 HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
 	    $$(grep -l "@given\|mark.sampled\|mark.slow\|EVERY_CASE" -r tests --include="test_*.py" --exclude-dir=interop --exclude-dir=browser) \
@@ -77,18 +77,18 @@ laws: $(VENV)/.installed-test  ## every case of every test, the laws of hypothes
 faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory
 	$(VENV)/bin/python -m tests.faults
 
-coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## which lines of the package no test runs: at most 4 %, all named (installs torch)
+coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## list the lines of the package that no test runs: at most 4 %, each with a reason (installs torch)
 	$(VENV)/bin/python -m coverage erase
 	$(ONE_THREAD) EVERY_CASE=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report=
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= -m "not compiled" $(KERNEL_TESTS)
 	$(ONE_THREAD) KERAS_BACKEND=torch $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= $(LIVE_TESTS)
 	$(VENV)/bin/python -m tests.uncovered
 
-dist: $(VENV)/.installed-test $(VENV)/.installed-dist  ## wheel and sdist, built and tried in clean environments
+dist: $(VENV)/.installed-test $(VENV)/.installed-dist  ## build wheel and sdist, and try them in clean environments
 	$(VENV)/bin/python -m tests.dist
 	$(VENV)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 
-clean:  ## remove everything that was made here, virtual environments and compiled kernels too
+clean:  ## remove everything that was built, including virtual environments and compiled kernels
 	rm -rf $(VENV) $(INTEROP) build dist docs/_build *.egg-info demo.html river-*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.corpus [--sentences N] [--dask | --processes] [--folder DIR]
 
-Sentences are drawn from the vocabulary of the shipped model, with lengths like those of the Sentiment Treebank (10 to
+Sentences are drawn from the vocabulary of the bundled model, with lengths like those of the Sentiment Treebank (10 to
 50 words, 20 on average). The rate of explain_corpus, from a text file to a folder, is compared with that of
 explain_all on sentences in memory, timed before and after it; peak memory is that of the process of explain_corpus.
 """

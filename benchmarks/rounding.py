@@ -2,7 +2,7 @@
 
     python -m benchmarks.rounding [--sentences N] [--seed N]
 
-Sentences are random words of the shipped model, frequent ones more often, as in a text. A number is the largest
+Sentences are random words of the bundled model, frequent ones more often, as in a text. A number is the largest
 difference of any word of a sentence, in parts of that sentence's largest relevance; of all sentences the median, the
 highest of a hundred and the largest are printed. Sentences whose relevance lrpnumpy itself calls rounding (a
 RelevanceWarning) do not count; the last column is how many those are.

@@ -1,4 +1,4 @@
-"""Train the autoencoder that ships, for examples/anomaly.py. `python -m benchmarks.train_pump OUT.h5`
+"""Train the bundled autoencoder, for examples/anomaly.py. `python -m benchmarks.train_pump OUT.h5`
 
 An LSTM reads a window of three sensors. Its last state, repeated for every step, is what a second LSTM and a linear
 layer reconstruct the window from. Needs the extra `train`; about half a minute on one core.

@@ -1,4 +1,4 @@
-"""Train the encoder-decoder that ships: it spells a word backwards. `python -m benchmarks.train_reverse OUT.h5`
+"""Train the bundled encoder-decoder: it spells a word backwards. `python -m benchmarks.train_reverse OUT.h5`
 
 The encoder reads the letters of a word. The decoder starts from its last states and outputs one letter per step,
 knowing those that it has given. Needs the extra `train`; about half a minute on one core.

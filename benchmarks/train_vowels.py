@@ -1,8 +1,8 @@
-"""Train the classifier of speakers that ships. `python -m benchmarks.train_vowels TRAIN.ts TEST.ts OUT.h5`
+"""Train the bundled classifier of speakers. `python -m benchmarks.train_vowels TRAIN.ts TEST.ts OUT.h5`
 
 A GRU reads an utterance of 7 to 29 steps of 12 coefficients; the mean over its steps and a linear layer say which of
 nine men spoke. The data are the Japanese Vowels of the UCI archive (Kudo, Toyama and Shimbo 1999), in the `.ts` form of
-the time series archive; they do not ship. Needs the extra `train`; about a minute on one core.
+the time series archive; they are not bundled. Needs the extra `train`; about a minute on one core.
 """
 
 from __future__ import annotations

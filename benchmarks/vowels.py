@@ -1,4 +1,4 @@
-"""Read the Japanese Vowels of the UCI archive (Kudo, Toyama and Shimbo 1999). The files do not ship."""
+"""Read the Japanese Vowels of the UCI archive (Kudo, Toyama and Shimbo 1999). The files are not bundled."""
 
 from __future__ import annotations
 

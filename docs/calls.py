@@ -33,8 +33,8 @@ print(len(windows), windows.scores.shape)
 print(lrp.compare(words, text, ["lrp-all", "deeplift"]))
 """,
     "lrp.counterfactual": """
-found = lrp.counterfactual(words, "A dull film.", "positive")
-print(found.changes)
+result = lrp.counterfactual(words, "A dull film.", "positive")
+print(result.changes)
 """,
     "lrp.decompose": """
 e = lrp.explain(vowels, series[0], "deeplift", unit="feature")
@@ -109,8 +109,8 @@ bag = dask.bag.from_sequence(["A moving film.", "It isn't funny."])
 print(lrp.explain_bag(words, bag).compute(scheduler="sync"))
 """,
     "lrp.explain_corpus": """
-found = lrp.explain_corpus(words, ["A moving film.", "It isn't funny."], out="explained")
-print(len(found), found.rejected)
+stored = lrp.explain_corpus(words, ["A moving film.", "It isn't funny."], out="explained")
+print(len(stored), stored.rejected)
 """,
     "lrp.explain_partition": """
 from lrpnumpy.corpus import explain_partition
@@ -121,8 +121,8 @@ lrp.explain_corpus(words, ["A moving film.", "It isn't funny."], out="opened")
 print(lrp.open_explanations("opened")[0])
 """,
     "evaluate.rank_methods": """
-found = lrp.rank_methods(vowels, series, ["lrp-all", "random"], measures=["removal"], unit="step")
-print(found.advice)
+ranking = lrp.rank_methods(vowels, series, ["lrp-all", "random"], measures=["removal"], unit="step")
+print(ranking.advice)
 """,
     "lrp.plot.bars": """
 lrp.plot.bars(lrp.explain_all(vowels, series, target=0, unit="feature")).savefig("bars.png")
@@ -178,9 +178,6 @@ lrp.write_page("page.html", lrp.explain_all(words, [text, "A dull film."]))
 page = html.page([lrp.explain(words, text)], heading="Why?")
 print(len(page))
 """,
-    "html.fragment": """
-print(len(html.fragment(lrp.explain(words, text))))
-""",
     "latex.document": """
 print(latex.document(lrp.explain(words, text))[:40])
 """,
@@ -220,8 +217,7 @@ SEE_ALSO = {
     "evaluate.rank_methods": ("../trust.md",),
     "lrp.plot.right_to_left": ("sentence", "../pictures.md"),
     "lrp.write_page": ("../page.md",),
-    "html.page": ("fragment", "../howto/share.md"),
-    "html.fragment": ("page", "../howto/share.md"),
+    "html.page": ("../howto/share.md",),
     "latex.document": ("table", "../howto/share.md"),
     "latex.table": ("document", "../howto/share.md"),
 }

@@ -1,6 +1,6 @@
 """Why is this window an anomaly? The reconstruction error of an autoencoder, explained per step and sensor.
 
-The shipped network has learned to reconstruct windows of three sensors of a pump. What it cannot reconstruct is odd.
+The bundled network has learned to reconstruct windows of three sensors of a pump. What it cannot reconstruct is odd.
 The error is also a network, so every method can explain it: which readings caused the error?
 
 Run with: python examples/anomaly.py
@@ -30,14 +30,14 @@ def main():
     window[10:13, 1] = 1.2  # the flow is too high for three steps
     e = lrp.explain(error, window, "lrp-all")
     print(f"error {e.scores[0]:.2f}; of 1000 usual windows the largest is {usual.max():.2f}")
-    print("the readings that made it:")
+    print("the readings that caused it:")
     for place in np.argsort(-e.feature_relevance, axis=None)[:5]:
         step, sensor = np.unravel_index(place, e.feature_relevance.shape)
         value, relevance = window[step, sensor], e.feature_relevance[step, sensor]
         print(f"  step {step:2}  {SENSORS[sensor]:11} {value:+.2f}   relevance {relevance:+.2f}")
     shares = e.feature_relevance.sum(axis=0)
     print("by sensor: ", ", ".join(f"{name} {share:+.2f}" for name, share in zip(SENSORS, shares, strict=True)))
-    print(f"kept by biases: {sum(e.ledger.biases):+.2f}")
+    print(f"absorbed by biases: {sum(e.ledger.biases):+.2f}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import lrpnumpy as lrp
 
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
 
-# A file of 960 reviews, one a line, and two lines that cannot be explained.
+# A file of 960 reviews, one per line, and two lines that cannot be explained.
 parts = (
     ["This film", "The story", "The acting", "Every scene"],
     ["is", "is not", "is hardly", "was rather"],
@@ -27,14 +27,14 @@ reviews = [" ".join(words) for words in itertools.product(*parts)]
 lines = [*(review.encode() for review in reviews), b"", b"\xff\xfe not text"]
 (folder / "reviews.txt.gz").write_bytes(gzip.compress(b"\n".join(lines), mtime=0))  # the same bytes every time
 
-# Start this again after a crash: it goes on with the parts that are missing.
+# Run this again after a crash: it computes the missing parts.
 model = lrp.load("sentiment")
 output = lrp.Output(folder / "reviews", chunk=256)
 explanations = lrp.explain_corpus(model, folder / "reviews.txt.gz", target="very positive", out=output)
 print(f"{len(explanations)} of {explanations.records} explained, {explanations.rejected} rejected:")
 print(explanations.rejected_path.read_text())
 
-# The folder is read as it is asked for: one explanation, or one after another.
+# The folder is read on demand: one explanation, or one after another.
 print(explanations[0])
 found = defaultdict(list)
 for explanation in explanations:

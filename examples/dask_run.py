@@ -26,7 +26,7 @@ def main() -> None:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        # As on one machine; the workers do the explaining. Chunks are cut first: the bits are those of any other run.
+        # As on one machine, but the workers explain. Chunks are formed first, so the results are identical to the bit.
         output = lrp.Output(folder / "reviews", chunk=100)
         explanations = lrp.explain_corpus(model, folder / "reviews.txt", out=output, workers=client)
         print(f"{len(explanations)} explanations in {explanations.path}")

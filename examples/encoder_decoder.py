@@ -1,6 +1,6 @@
 """An encoder-decoder: which letters of the word made the third letter of the answer?
 
-The shipped network spells a word backwards. Its encoder reads the word. Its decoder starts from the encoder's last
+The bundled network spells a word backwards. Its encoder reads the word. Its decoder starts from the encoder's last
 states and outputs one letter per step, knowing the letters before.
 
 Run with: python examples/encoder_decoder.py [WORD]

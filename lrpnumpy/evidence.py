@@ -40,21 +40,19 @@ ALTERNATIVES = ("deeplift", "lrp-all")  # tried where an explanation fails
 
 
 class InputPlan(NamedTuple):
-    """What is replaced in one input. Replacements are rows of its pool, see `_pool`."""
+    """What is replaced in one input: V = 8 + 4 B variants of it, the halves first, then four of each group.
+
+    Variant v has rows of the pool (see `_pool`) in place of its steps lo[v] to hi[v]: those in `picked`, in which the
+    rows of all variants are one after another. A vector is one step.
+    """
 
     kind: str  # of GROUPS
     start: np.ndarray  # (B,) groups of steps, or of the features of a vector
     stop: np.ndarray  # (B,)
-    source: np.ndarray  # (B, 4) row of the pool where each replacement begins
     member: np.ndarray  # (8, B) whether each half has a group
-    halves: np.ndarray  # (8 T,) row of the pool at every step of each half; a vector is one step
-
-    @property
-    def steps(self) -> np.ndarray:
-        """(2, 4 B) first step and stop of each replacement; a vector is one step."""
-        if self.kind in CONSTANTS:
-            return np.stack([self.start, self.stop]).repeat(REPLACEMENTS, axis=1)
-        return np.stack([0 * self.start, 0 * self.start + 1]).repeat(REPLACEMENTS, axis=1)
+    lo: np.ndarray  # (V,)
+    hi: np.ndarray  # (V,)
+    picked: np.ndarray  # (sum of hi - lo,)
 
 
 @lru_cache(maxsize=512)
@@ -67,58 +65,61 @@ def _plan(shapes: tuple[tuple[str, int], ...]) -> tuple[list[InputPlan], np.ndar
     half = np.arange(total) < (total + 1) // 2
     member = rng.permuted(np.tile(half, (HALVES, 1)), axis=1)
     plans = []
-    for (kind, size), cut, mine in zip(shapes, cuts, np.split(member, np.cumsum(counts)[:-1], axis=1), strict=True):
+    for (kind, size), cut, own in zip(shapes, cuts, np.split(member, np.cumsum(counts)[:-1], axis=1), strict=True):
         start, stop = cut[:-1], cut[1:]
         if kind in CONSTANTS:
-            plans.append(_steps_plan(kind, size, start, stop, mine, rng))
+            lo = np.append(np.zeros(HALVES, np.int64), start.repeat(REPLACEMENTS))
+            hi = np.append(np.full(HALVES, size), stop.repeat(REPLACEMENTS))
+            picked = _picked(CONSTANTS[kind], size, start, stop, own, rng)
         else:
-            rows = np.arange(start.size * REPLACEMENTS + HALVES)
-            source = rows[:-HALVES].reshape(-1, REPLACEMENTS)
-            plans.append(InputPlan(kind, start, stop, source, mine, rows[-HALVES:]))
+            picked = np.arange(HALVES + start.size * REPLACEMENTS)
+            lo, hi = np.zeros_like(picked), np.ones_like(picked)
+        plans.append(InputPlan(kind, start, stop, own, lo, hi, picked))
     return plans, member
 
 
-def _steps_plan(
-    kind: str, T: int, start: np.ndarray, stop: np.ndarray, member: np.ndarray, rng: np.random.Generator
-) -> InputPlan:
-    """The plan of an input of T steps: constant rows, and runs of steps drawn from elsewhere in the sequence."""
-    constants, size = CONSTANTS[kind], stop - start
-    L = int(size.max())
+def _picked(
+    constants: int, T: int, start: np.ndarray, stop: np.ndarray, member: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of the pool for variants of T steps: constant rows, and runs of steps drawn from elsewhere in the sequence.
+
+    The pool has the constant rows, and then those of the sequence.
+    """
+    size = stop - start
     before = np.maximum(start - size + 1, 0)  # places for a run that ends before the group begins
     places = before + np.maximum(T - size - stop + 1, 0)
     drawn = (rng.random((start.size, REPLACEMENTS - constants)) * places[:, None]).astype(np.int64)
     drawn = np.where(drawn < before[:, None], drawn, drawn - before[:, None] + stop[:, None])
-    constant = np.tile(np.arange(constants) * L, (start.size, 1))
-    source = np.concatenate([constant, constants * L + drawn], axis=1)
+    first = np.concatenate([np.tile(np.arange(constants), (start.size, 1)), constants + drawn], axis=1)  # (B, 4)
     if T == 1:  # there is no elsewhere
-        source[:, constants:] = np.arange(REPLACEMENTS - constants) % constants * L
-    group = np.repeat(np.arange(start.size), size)  # (T,)
+        first[:, constants:] = np.arange(REPLACEMENTS - constants) % constants
     step = np.arange(T)
-    halves = np.empty((HALVES, T), np.int64)
+    group = np.repeat(np.arange(start.size), size)  # (T,)
+    rows = first[group] + np.where(first < constants, 0, 1)[group] * (step - start[group])[:, None]  # (T, 4)
+    together = []
     for h in range(HALVES):
-        replaced = source[group, DRAWN[h % len(DRAWN)]] + step - start[group]
-        halves[h] = np.where(member[h, group], replaced, constants * L + step)
-    return InputPlan(kind, start, stop, source, member, halves.ravel())
+        together.append(np.where(member[h, group], rows[:, DRAWN[h % len(DRAWN)]], constants + step))
+    alone = [rows[a:b].T.ravel() for a, b in zip(start, stop, strict=True)]
+    return np.concatenate([*together, *alone])
 
 
 def _pool(plan: InputPlan, rows: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
-    """Rows that replacements and halves are made of; `rows` (T, D) are the record's own.
+    """Rows that variants are made of; `rows` (T, D) are those of the record.
 
-    A series has its mean, words have zero and the `mean` of all words, as often as the longest group has steps, and
-    then their own rows. A vector has one row for each replacement and each half.
+    A series has its mean, words have zero and the `mean` of all words, and then their own rows. A vector has one row
+    for each variant.
     """
     if plan.kind in CONSTANTS:
-        L = int((plan.stop - plan.start).max())
-        constants = np.zeros((CONSTANTS[plan.kind] * L, rows.shape[1]), rows.dtype)
-        constants[-L:] = rows.mean(axis=0) if mean is None else mean
+        constants = np.zeros((CONSTANTS[plan.kind], rows.shape[1]), rows.dtype)
+        constants[-1] = rows.mean(axis=0) if mean is None else mean
         return np.concatenate([constants, rows])
     (row,) = rows
     feature = np.arange(row.size)
     is_member = (plan.start[:, None] <= feature) & (feature < plan.stop[:, None])  # (B, D)
     values = np.stack([0 * row, 0 * row + 1, 0 * row - 1, -row])
-    alone = np.where(is_member[:, None], values, row).reshape(-1, row.size)
     together = [np.where(half @ is_member, values[DRAWN[h % len(DRAWN)]], row) for h, half in enumerate(plan.member)]
-    return np.concatenate([alone, together])
+    alone = np.where(is_member[:, None], values, row).reshape(-1, row.size)
+    return np.concatenate([together, alone])
 
 
 def _kind(model: Model, name: str, part: InputPart, steps: int) -> tuple[str, int]:
@@ -139,105 +140,68 @@ class ReplacementPlan(NamedTuple):
     member: np.ndarray  # (8, B) which of all groups each half has
 
 
-class Measured(NamedTuple):
-    """Scores of one record: as it is, and of its variants."""
-
-    scores: np.ndarray  # (C,)
-    alone: np.ndarray  # (B, 4, C)
-    together: np.ndarray  # (8, C)
-
-
-def _measure(model: Model, cases: Sequence[ReplacementPlan]) -> list[Measured]:
-    """The scores of all variants of all records."""
-    found: list[Any] = [None] * len(cases)
+def _measure(model: Model, cases: Sequence[ReplacementPlan]) -> list[np.ndarray]:
+    """(1 + 8 + 4 B, C) scores of each record: as it is, of the halves, and of four replacements of each group."""
+    measured: list[Any] = [None] * len(cases)
 
     def work(positions: np.ndarray, x: dict[str, Packed]) -> None:
         chosen = [cases[k] for k in positions]
         trace = forward(model, x, "states")
         explained = np.zeros(len(chosen), np.int64)
-        as_it_is = trace.scores
+        scores = trace.scores
         if model.every:
             explained = np.array([-1 if case.step is None else case.step for case in chosen])
             explained %= trace.output.batch.lengths
-            as_it_is = as_it_is[trace.output.batch.first[explained] + np.arange(len(chosen))]
-        changes = {}
-        for place, name in enumerate(model.inputs):
-            changes[name] = _changes(model, name, x[name], [case.plans[place] for case in chosen])
-        alone, together = _all_scores(trace, changes, explained)
-        for s, k in enumerate(positions):
-            scores = np.concatenate([part[s] for part in alone]).reshape(-1, REPLACEMENTS, model.outputs)
-            found[k] = Measured(as_it_is[s], scores, together[:, s])
+            scores = scores[trace.output.batch.first[explained] + np.arange(len(chosen))]
+        plans = {name: [case.plans[place] for case in chosen] for place, name in enumerate(model.inputs)}
+        runs = [np.split(scores, len(chosen))]
+        if len(plans) == 1:  # all variants at once
+            runs.append(_run(trace, plans, slice(None), explained))
+        else:
+            runs.append(_run(trace, plans, slice(HALVES), explained))
+            for name in plans:
+                runs.append(_run(trace, {name: plans[name]}, slice(HALVES, None), explained))
+        for k, parts in zip(positions, zip(*runs, strict=True), strict=True):
+            measured[k] = np.concatenate(parts)
 
     run_chunks(model, [case.record for case in cases], work, None, most=MOST)
-    return found
+    return measured
 
 
-class InputChanges(NamedTuple):
-    """What is replaced in one input of n records."""
+def _run(trace: Trace, plans: dict[str, list[InputPlan]], which: slice, explained: np.ndarray) -> list[np.ndarray]:
+    """(V, C) scores of `which` variants of each record; `explained` is the step of the prediction of each.
 
-    single: Change  # every replacement of every group
-    order: np.ndarray  # which of them is where: first replacements of all records come first, then all second ones
-    stops: np.ndarray  # (n,) where those of each record end
-    halves: Change  # the halves of the groups, that of all records after each other
-
-    def together(self) -> Change:
-        """The halves and the single replacements as one change."""
-        pairs = zip(self.halves[:5], self.single[:5], strict=True)
-        owner, lo, hi, size, own = (np.concatenate(pair) for pair in pairs)
-        picked, pool = self.halves.picked, self.single.rows
-        assert picked is not None
-        own[len(self.halves.owner) :] += len(picked)
-        return Change(owner, lo, hi, size, own, 1, pool, np.concatenate([picked, np.arange(len(pool))]))
-
-
-def _changes(model: Model, name: str, x: Packed, plans: Sequence[InputPlan]) -> InputChanges:
-    """What is replaced in one input; neighbors among the single replacements run through the same steps."""
-    embedding = model.inputs[name].embedding
-    mean = None if embedding is None else embedding.mean_row
-    pools = [_pool(plan, rows, mean) for plan, rows in zip(plans, x.batch.split(x.rows), strict=True)]
-    pool = np.concatenate(pools)
-    counts = [plan.source.size for plan in plans]
-    begins = np.cumsum([0, *map(len, pools[:-1])])
-    order = np.argsort(np.concatenate([np.arange(count) for count in counts]), kind="stable")
-    owner = np.repeat(np.arange(len(plans)), counts)[order]
-    own = np.concatenate([plan.source.ravel() for plan in plans])[order] + begins[owner]
-    lo, hi = np.concatenate([plan.steps for plan in plans], axis=1)[:, order]
-    single = Change(owner, lo, hi, hi - lo, own, 1, pool)
-    picked = np.concatenate([plan.halves + begin for plan, begin in zip(plans, begins, strict=True)])
-    owner = np.tile(np.arange(len(plans)), HALVES)
-    T = x.batch.lengths[owner]
-    own = HALVES * x.batch.starts[owner] + T * np.arange(HALVES).repeat(len(plans))
-    return InputChanges(single, order, np.cumsum(counts), Change(owner, 0 * T, T, T, own, 1, pool, picked))
-
-
-def _all_scores(
-    trace: Trace, changes: dict[str, InputChanges], explained: np.ndarray
-) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """Scores of single replacements by input and record, (4 B, C) each, and of the halves (8, n, C)."""
-    if len(changes) == 1:  # all variants at once
-        ((name, one),) = changes.items()
-        scores = _scores(trace, {name: one.together()}, explained)
-        together, singles = np.split(scores, [len(one.halves.owner)])
-        every = [singles]
-    else:
-        every = [_scores(trace, {name: one.single}, explained) for name, one in changes.items()]
-        together = _scores(trace, {name: one.halves for name, one in changes.items()}, explained)
-    alone = []
-    for one, singles in zip(changes.values(), every, strict=True):
-        scores = np.empty_like(singles)
-        scores[one.order] = singles
-        alone.append(np.split(scores, one.stops[:-1]))
-    return alone, together.reshape(HALVES, len(explained), -1)
-
-
-def _scores(trace: Trace, changes: dict[str, Change], explained: np.ndarray) -> np.ndarray:
-    """(V, C) scores of variants; `explained` is the step of the prediction of each record."""
-    owner = next(iter(changes.values())).owner
-    found = occlude(trace, changes)
-    if found is None:  # the scores do not depend on this input
+    Variants run in the order of their number, so that neighbors go through the same steps.
+    """
+    counts = [len(plan.lo[which]) for plan in next(iter(plans.values()))]
+    number = np.concatenate([np.arange(count) for count in counts])
+    order = np.argsort(number, kind="stable")
+    owner = np.repeat(np.arange(len(counts)), counts)[order]
+    changes = {}
+    for name, some in plans.items():
+        x, embedding = trace.inputs[name], trace.model.inputs[name].embedding
+        mean = None if embedding is None else embedding.mean_row
+        pools = [_pool(plan, rows, mean) for plan, rows in zip(some, x.batch.split(x.rows), strict=True)]
+        lo, hi, first, picked, places, begin = [], [], [], [], 0, 0
+        for plan, pool in zip(some, pools, strict=True):
+            size = plan.hi - plan.lo
+            lo.append(plan.lo[which])
+            hi.append(plan.hi[which])
+            first.append((places + np.cumsum(size) - size)[which])
+            picked.append(begin + plan.picked)
+            places += len(plan.picked)
+            begin += len(pool)
+        starts, stops, own = (np.concatenate(column)[order] for column in (lo, hi, first))
+        changes[name] = Change(
+            owner, starts, stops, stops - starts, own, 1, np.concatenate(pools), np.concatenate(picked)
+        )
+    change = occlude(trace, changes)
+    if change is None:  # the scores do not depend on these inputs
         none = np.zeros_like(owner)
-        found = Change(owner, none, none, none, none, 0, trace.scores[:0])
-    return found.row_at(trace.output, np.arange(len(owner)), explained[owner])
+        change = Change(owner, none, none, none, none, 0, trace.scores[:0])
+    scores = np.empty((len(owner), trace.model.outputs), trace.scores.dtype)
+    scores[order] = change.row_at(trace.output, np.arange(len(owner)), explained[owner])
+    return np.split(scores, np.cumsum(counts)[:-1])
 
 
 def _case(model: Model, record: EncodedRecord, e: Explanation) -> ReplacementPlan:
@@ -298,7 +262,7 @@ class Test(NamedTuple):
 
     case: ReplacementPlan
     e: Explanation
-    measured: Measured
+    scores: np.ndarray  # see `_measure`
 
 
 def _trials(model: Model, tests: Sequence[Test]) -> Trials:
@@ -307,14 +271,7 @@ def _trials(model: Model, tests: Sequence[Test]) -> Trials:
     sizes = np.array([plan.start.size for plan in plans])
     counts = sizes.reshape(len(tests), -1).sum(axis=1)
     first = np.cumsum(counts) - counts
-    owner = np.repeat(np.arange(len(tests)), counts)
-    scores = [_explained(model, test) for test in tests]
-    score = np.array([one.scores for one in scores])
-    changes = score[owner, None] - np.concatenate([one.alone for one in scores])
-    largest = np.array([abs(test.measured.scores).max() for test in tests])
-    rounding = 16 * np.finfo(model.dtype).eps * largest
-    changes[abs(changes) <= rounding[owner, None]] = 0
-
+    changes, together = _changes(model, tests, 1 + HALVES + REPLACEMENTS * counts)
     relevance = [
         _claims(plan, test.e.inputs[name], test.case.record[name].seen)
         for test in tests
@@ -334,42 +291,63 @@ def _trials(model: Model, tests: Sequence[Test]) -> Trials:
         claimed=np.add.reduceat(np.concatenate(relevance).astype(np.float64), starts),
         changes=changes,
         effects=typical,
-        together=score[:, None] - np.array([one.together for one in scores]),
+        together=together,
         apart=np.add.reduceat(apart, first),
         size=np.add.reduceat(abs(drawn).mean(axis=1), first),
         is_gradient=np.array([test.e.method == "gradient" for test in tests]),
     )
 
 
-def _explained(model: Model, test: Test) -> Measured:
-    """Of measured scores (…, C) what is explained: f_target, or f_target - f_versus; or the same of probabilities."""
-    e, found = test.e, []
-    for scores in test.measured:
-        values = scores.astype(np.float64)
-        if e.method == "occlusion-p":
-            values = probabilities(model.output, values)  # type: ignore[assignment]
-        value = values[..., int(e.target)]
-        found.append(value if e.versus is None else value - values[..., e.versus])
-    return Measured(*found)
+def _changes(model: Model, tests: Sequence[Test], counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(G, 4) what replacing each group changes in what is explained, and (N, 8) replacing each half.
+
+    f_target is explained, or f_target - f_versus; or the same of probabilities. A test has `counts` (N,) scores.
+    """
+    scores = np.concatenate([test.scores for test in tests]).astype(np.float64)  # (rows, C)
+    first = np.cumsum(counts) - counts
+    rounding = 16 * np.finfo(model.dtype).eps * abs(scores[first]).max(axis=1)
+    owner, row = np.repeat(np.arange(len(tests)), counts), np.arange(len(scores))
+    is_chance = np.array([test.e.method == "occlusion-p" for test in tests])
+    if is_chance.any():
+        scores = np.where(is_chance[owner, None], probabilities(model.output, scores), scores)  # type: ignore[arg-type]
+    values = scores[row, np.array([test.e.target for test in tests])[owner]]
+    versus = np.array([-1 if test.e.versus is None else test.e.versus for test in tests])[owner]
+    values -= np.where(versus < 0, 0, scores[row, versus])
+    changes = values[first][owner] - values
+    place = row - first[owner]
+    alone = place > HALVES
+    changes[alone & (abs(changes) <= rounding[owner])] = 0
+    return changes[alone].reshape(-1, REPLACEMENTS), changes[(place > 0) & ~alone].reshape(-1, HALVES)
 
 
-def _described(model: Model, test: Test) -> tuple[tuple[str, ...], Words]:
-    """The names of all groups, and how the text of a verdict names things."""
-    e, names, these = test.e, [], []
+def _described(model: Model, test: Test) -> tuple[tuple[str, ...], list[str]]:
+    """The names of all groups, and the phrases that the text of a verdict uses instead of repeating them."""
+    names, these = [], []
     for name, plan in zip(model.inputs, test.case.plans, strict=True):
-        found, short = _names(plan, e.inputs[name], test.case.record[name].seen)
+        found, short = _names(plan, test.e.inputs[name], test.case.record[name].seen)
         names += found if len(model.inputs) == 1 else [f"{readable(name)} {one}" for one in found]
         these += short
+    return tuple(names), these
+
+
+def _words(model: Model, test: Test, these: Sequence[str]) -> Words:
+    """How the text of a verdict names things."""
+    e = test.e
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
     doubt = ""
     if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
         doubt = unstable(e.method)
-    return tuple(names), Words("prediction" if e.is_regression else "score", unit, these, doubt)
+    return Words("prediction" if e.is_regression else "score", unit, these, doubt)
 
 
 def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
     """The verdicts on what explanations claim."""
-    return judge(_trials(model, tests), [_described(model, test) for test in tests])
+    described = [_described(model, test) for test in tests]
+    return judge(
+        _trials(model, tests),
+        [names for names, _ in described],
+        lambda k: _words(model, tests[k], described[k][1]),
+    )
 
 
 def evidence_of(

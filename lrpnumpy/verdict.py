@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -133,8 +133,10 @@ class Trials(NamedTuple):
         return np.maximum(0, low - MARGIN * abs(self.claimed))
 
 
-def judge(trials: Trials, described: Sequence[tuple[tuple[str, ...], Words]]) -> list[Evidence]:
-    """The verdicts on the claims of explanations, each `described` by the names of its groups and its words."""
+def judge(trials: Trials, names: Sequence[tuple[str, ...]], words: Callable[[int], Words]) -> list[Evidence]:
+    """The verdicts on the claims of explanations, with the `names` of the groups of each; `words` of the k-th one name
+    things in a text.
+    """
     first, together = trials.first, trials.together
     stops = np.append(first[1:], len(trials.claimed))
     only_sizes = np.repeat(trials.is_gradient, stops - first)
@@ -151,46 +153,51 @@ def judge(trials: Trials, described: Sequence[tuple[tuple[str, ...], Words]]) ->
             _share(total(missed), total(abs(effects))),
             _share(total(claimed * effects), np.sqrt(total(claimed**2) * total(effects**2))),
             _share(abs(together - trials.apart).mean(axis=1), trials.size / 2),
-        ],
-        axis=1,
-    ).tolist()
+        ]
+    )
     is_bad = ~(np.isfinite(claimed) & np.isfinite(trials.changes).all(axis=1))
-    is_finite = np.isfinite(together).all(axis=1) & ~np.logical_or.reduceat(is_bad, first)
-    is_used = np.logical_or.reduceat(trials.changes.any(axis=1), first)
-    is_claimed = np.logical_or.reduceat(claimed != 0, first)
+    is_known = np.isfinite(together).all(axis=1) & ~np.logical_or.reduceat(is_bad, first)
+    is_known &= np.logical_or.reduceat(trials.changes.any(axis=1), first)
+    is_known &= np.logical_or.reduceat(claimed != 0, first)
+    is_plain = is_known & ~trials.is_gradient & ~(shares[3] > INTERACTION)
+    passes = is_plain & ~(shares[0] > REFUTED) & ~(shares[1] > MISSED) & (shares[2] >= AGREEMENT)
     found = []
-    for k, (start, stop, (names, words)) in enumerate(zip(first.tolist(), stops.tolist(), described, strict=True)):
-        mine = slice(start, stop)
+    for k, (start, stop) in enumerate(zip(first.tolist(), stops.tolist(), strict=True)):
+        own = slice(start, stop)
         experiments = Experiments(
-            names, trials.claimed[mine], trials.changes[mine], trials.effects[mine], together[k], trials.apart[k],
+            names[k], trials.claimed[own], trials.changes[own], trials.effects[own], together[k], trials.apart[k],
             float(trials.size[k]),
         )  # fmt: skip
-        if not is_finite[k]:
-            verdict, text = "undefined", words.doubt or "relevance or scores are not finite"
-        elif not is_used[k]:
-            verdict, text = "undefined", f"no replacement of any input changes the {words.score}"
-        elif not is_claimed[k]:
-            verdict, text = "undefined", "all relevance is zero"
+        verdict, text = "passes", ""
+        if not is_known[k]:
+            verdict, text = "undefined", _why_unknown(experiments, words(k))
         elif trials.is_gradient[k]:
             verdict = "not applicable"
-            text = f"a gradient claims no share of the {words.score}; agreement of sizes {shares[k][2]:.2f}"
-        elif shares[k][3] > INTERACTION:
+            text = f"a gradient claims no share of the {words(k).score}; agreement of sizes {shares[2, k]:.2f}"
+        elif not is_plain[k]:
             verdict, text = "inconclusive", "inputs interact"
-        else:
-            worst = int(np.argmax(refuted[mine])), int(np.argmax(missed[mine]))
-            text = _what_fails(experiments, words, shares[k], *worst)
-            verdict = "fails" if text else "passes"
-        refuted_share, missed_share, agreement, interaction = shares[k]
+        elif not passes[k]:
+            worst = int(np.argmax(refuted[own])), int(np.argmax(missed[own]))
+            verdict, text = "fails", _what_fails(experiments, words(k), shares[:, k], *worst)
+        refuted_share, missed_share, agreement, interaction = shares[:, k].tolist()
         found.append(Evidence(verdict, refuted_share, missed_share, agreement, interaction, text, experiments))
     return found
 
 
-def _what_fails(
-    experiments: Experiments, words: Words, shares: Sequence[float], most_refuted: int, most_missed: int
-) -> str:
-    """What contradicts the explanation most, in a sentence; empty where nothing does."""
+def _why_unknown(experiments: Experiments, words: Words) -> str:
+    """Why there is no verdict."""
+    measured = (experiments.claimed, experiments.changes, experiments.together)
+    if not all(np.isfinite(one).all() for one in measured):
+        return words.doubt or "relevance or scores are not finite"
+    if not experiments.changes.any():
+        return f"no replacement of any input changes the {words.score}"
+    return "all relevance is zero"
+
+
+def _what_fails(experiments: Experiments, words: Words, shares: np.ndarray, most_refuted: int, most_missed: int) -> str:
+    """What contradicts a failing explanation most, in a sentence."""
     refuted, missed, agreement, _ = shares
-    if words.doubt and (refuted > REFUTED or missed > MISSED or not agreement >= AGREEMENT):
+    if words.doubt:
         return f"{words.doubt}."
     verb = "are" if words.unit else "is"
     if refuted > REFUTED:
@@ -207,9 +214,7 @@ def _what_fails(
             f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least {least}{words.unit}, "
             f"but only {claimed}{words.unit} {verb} claimed for {words.these[b]}."
         )
-    if not agreement >= AGREEMENT:
-        return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
-    return ""
+    return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
 
 
 def _number(value: float, digits: int = 2) -> str:

@@ -55,7 +55,7 @@ class Kind(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", default="sentiment", help="a name that ships or a file (sentiment)")
+    parser.add_argument("--model", default="sentiment", help="a bundled model or a file (sentiment)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
     holds: str  # words by which it is found
     variations: tuple[tuple[str, str], ...]  # old words, new words
-    predicted: tuple[str, ...]  # by the model that ships: what the remark was written for
+    predicted: tuple[str, ...]  # by the bundled model: what the remark was written for
     remark: str
 
 

@@ -39,7 +39,7 @@ class Setting:
 def add_arguments(parser: argparse.ArgumentParser, required: bool = True) -> None:
     where = f"folder with Stanford's test.txt ({WHERE})"
     parser.add_argument("--sst", type=Path, required=required, help=where)
-    parser.add_argument("--model", default="sentiment", help="a name that ships or a file (sentiment)")
+    parser.add_argument("--model", default="sentiment", help="a bundled model or a file (sentiment)")
 
 
 def setting(arguments: argparse.Namespace) -> Setting:

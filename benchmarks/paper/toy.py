@@ -1,6 +1,6 @@
 """The toy arithmetic task: which methods find the two numbers that count (tab:toy_experiment).
 
-    python -m benchmarks.paper toy             # evaluates the shipped networks
+    python -m benchmarks.paper toy             # evaluates the bundled networks
     python -m benchmarks.paper toy --train     # trains them again, from seeds 0, 1, 2, …
 
 Writes toy.csv, toy.tex, toy.png, toy_overview.csv, toy_overview.tex and toy_cd_stop.csv.

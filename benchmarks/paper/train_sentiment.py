@@ -40,7 +40,7 @@ def setting(default: float, help: str):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run depends on; the defaults were chosen by dev accuracy and give the model that ships."""
+    """What a run depends on; the defaults were chosen by dev accuracy and give the bundled model."""
 
     seed: int = setting(1, "seed of the initial weights, the order of phrases and the dropout")
     epochs: int = setting(5, "passes over the training phrases; the best on dev is kept")

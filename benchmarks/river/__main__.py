@@ -25,7 +25,7 @@ QUESTIONS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.river", description=__doc__.splitlines()[0])
     parser.add_argument("data", help="piscataquis.csv")
-    parser.add_argument("--model", default="river", help="a model file (the one that ships)")
+    parser.add_argument("--model", default="river", help="a model file (the bundled one)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the page (results)")
     arguments = parser.parse_args()
     began = time.perf_counter()
@@ -43,11 +43,11 @@ def main() -> None:
 
 
 INTRODUCTION = """
-`weights/river.h5` reads 365 days of weather of the Piscataquis River in Maine (precipitation, radiation, highest and
-lowest temperature, vapor pressure) and predicts how much water the river carries on the last day, in mm over its basin.
-This page is written by `python -m benchmarks.river piscataquis.csv --out benchmarks/river`. The data are of the CAMELS
-data set: Newman et al. (2015), Hydrology and Earth System Sciences 19, 209-223; Addor et al. (2017), the same 21,
-5293-5313. They do not ship.
+The bundled network `weights/river.h5` reads 365 days of weather of the Piscataquis River in Maine (precipitation,
+radiation, highest and lowest temperature, vapor pressure) and predicts how much water the river carries on the last
+day, in mm over its basin. `python -m benchmarks.river piscataquis.csv --out benchmarks/river` writes this page. The
+data are from the CAMELS data set: Newman et al. (2015), Hydrology and Earth System Sciences 19, 209-223; Addor et al.
+(2017), the same journal 21, 5293-5313. They are not bundled.
 """.strip()
 
 

@@ -1,6 +1,6 @@
 """The river's series: 35 years of weather and discharge, one line per day, and which days are for what.
 
-The file is `piscataquis.csv`, made from the CAMELS data set (Newman et al. 2015, Addor et al. 2017). It does not ship.
+The file is `piscataquis.csv`, made from the CAMELS data set (Newman et al. 2015, Addor et al. 2017). It is not bundled.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def memory(study: Study) -> Iterator[Piece]:
         "How many days back half of the absolute relevance lies, by month of the predicted day",
         ["month", *CHEAP],
         rows,
-        "In brackets: where 95 % of the figures lie when whole years are drawn again.",
+        "In parentheses: 95 % intervals, from resampling whole years.",
     )
     drawn = canvas(9, 3.4)
     for axes, method in zip(drawn.subplots(1, len(CHEAP), sharey=True), CHEAP, strict=True):
@@ -200,10 +200,10 @@ def melt(study: Study) -> Iterator[Piece]:
             ]
         )
     yield Text(
-        f"{len(chosen)} days of April and May. Take the precipitation of the freezing days (warmest hour below "
-        f"{FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days) out of the year before, and the network "
-        f"predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method that "
-        f"sees the melt gives the snowfall of such days the relevance that this experiment measures."
+        f"The experiment uses {len(chosen)} days of April and May. Without the precipitation of the freezing days of "
+        f"the year before (warmest hour below {FREEZING:g} °C, {100 * is_frozen.mean():.0f} % of all days), the "
+        f"network predicts {drop.mean():.2f} mm less on average, of {study.predicted[chosen].mean():.2f} mm. A method "
+        f"that sees the melt gives the snowfall of such days the relevance that this experiment measures."
     )
     yield Table(
         "melt",
@@ -211,6 +211,6 @@ def melt(study: Study) -> Iterator[Piece]:
         ["method", "snowfall: correlation with the experiment", "snowfall: mean", "mean distance from the experiment",
          "freezing days: share of |relevance|", "warmth of the last 60 days: mean"],
         rows,
-        f"A method that gave snowfall nothing would be {abs(drop).mean():.2f} mm away from the experiment on average. "
+        f"A method that gives snowfall no relevance is {abs(drop).mean():.2f} mm away from the experiment on average. "
         f"Closest is {min(errors, key=errors.get)}.",  # type: ignore[arg-type]
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Train the river network that ships. `python -m benchmarks.river.train piscataquis.csv OUT.h5`
+"""Train the bundled river network. `python -m benchmarks.river.train piscataquis.csv OUT.h5`
 
 One LSTM layer reads 365 days of weather and a linear layer predicts the discharge of the last day. While it is trained
 it reads longer pieces, and every day that has seen 365 days before it counts: one pass over a piece of 425 days learns

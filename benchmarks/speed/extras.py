@@ -21,7 +21,7 @@ from benchmarks.speed.workloads import Workload, network, workload
 from lrpnumpy.encode import encode, packed
 
 Row = dict[str, Any]
-DTYPE = "float32"  # of every model here, the shipped one too
+DTYPE = "float32"  # of every model here, the bundled one too
 
 
 def api(seconds: float) -> Iterator[Row]:

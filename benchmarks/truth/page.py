@@ -25,7 +25,7 @@ NAMES = (*METHODS, "random")  # the rows of the summary
 HEADER = """# Benchmarks with a known truth: all tables
 
 Written by `python -m benchmarks.truth page`; [truth.md](truth.md) explains the benchmarks and the columns. Cells are
-means over networks with 95 % intervals. Rows that begin with "published" are numbers of other papers. In tables of
+means over networks with 95 % intervals. Rows that begin with "published" are numbers from other papers. In tables of
 networks, each * is a network that is left out.
 """
 
@@ -111,6 +111,19 @@ def mean_ranks(run: Run) -> dict[str, float]:
     return {name: float(means[name]) for name in sorted(means, key=lambda name: means[name])}
 
 
+def short(run: Run) -> str:
+    """The two methods with the best mean rank, and how many methods are best in a column."""
+    (first, first_rank), (second, second_rank) = list(mean_ranks(run).items())[:2]
+    best = set()
+    for source in run.sources:
+        ranks = ranked(run.cells(source))
+        best.add(min(ranks, key=lambda name: ranks[name]))
+    return (
+        f"In short: `{first}` has the best mean rank ({first_rank:.1f}), followed by `{second}` ({second_rank:.1f}), "
+        f"but {len(best)} different methods are best in one or more of the {len(run.sources)} columns below."
+    )
+
+
 def summary(run: Run) -> str:
     """Methods by benchmarks: the mean with its interval, and the rank."""
     columns = {source.title: run.cells(source) for source in run.sources}
@@ -188,7 +201,7 @@ def nowhere(run: Run) -> str:
 
 
 def differences(run: Run) -> str:
-    """Our means less the published ones."""
+    """Our means minus the published ones."""
     rows = []
     pairs = {
         "integrated gradients": "integrated-gradients",
@@ -223,7 +236,7 @@ def reproduced(run: Run) -> str:
             rows.append([f"{name}, {area}", f"{own.mean - published.mean:+.3f}", f"{left:+.3f}", f"{same.half:.3f}"])
             if abs(left) > UNEXPLAINED:
                 unexplained.append(f"{name}, {area} ({left:+.3f})")
-    header = ["row", "our settings less published", "settings of time_interpret less published", "± over networks"]
+    header = ["row", "our settings minus published", "settings of time_interpret minus published", "± over networks"]
     return f"{table(header, rows)}\n\nDifferences above {UNEXPLAINED} that remain: {'; '.join(unexplained) or 'none'}."
 
 
@@ -309,14 +322,21 @@ def _pairs(run: Run) -> str:
 
 
 def _default(run: Run) -> str:
-    parts = []
-    for source in run.sources:
-        ranks, name = ranked(run.cells(source)), "deeplift"
-        if source is TEXT:
-            name = "lrp-all"
-        if name in ranks:
-            parts.append(f"`{name}` {ranks[name]:g} of {len(ranks)} in *{source.title}*")
-    return f"**How good are the defaults,** `lrp-all` for text and `deeplift` for numbers? Ranks: {', '.join(parts)}."
+    sentences = []
+    for name, inputs, sources in (
+        ("deeplift", "numbers", [source for source in run.sources if source is not TEXT]),
+        ("lrp-all", "text", [source for source in run.sources if source is TEXT]),
+    ):
+        places = []
+        for source in sources:
+            ranks = ranked(run.cells(source))
+            if name in ranks:
+                places.append(f"{ranks[name]:g} of {len(ranks)} in *{source.title}*")
+        if places:
+            sentences.append(f"`{name}`, the default for {inputs}, ranks {', '.join(places)}.")
+    if not sentences:
+        return ""
+    return f"**How good are the defaults?** {' '.join(sentences)}"
 
 
 def _rules(run: Run) -> str:
@@ -329,8 +349,8 @@ def _rules(run: Run) -> str:
                 behind += found[rule].mean < found["lrp-all"].mean
     names = ", ".join(f"`{rule}`" for rule in rules)
     return (
-        f"**Do other product rules of LRP help?** {names} are below `lrp-all` in {behind} of {total} comparisons of "
-        "the summary."
+        f"**Do other product rules of LRP help?** {names} score lower than `lrp-all` in {behind} of {total} "
+        "comparisons of the summary."
     )
 
 
@@ -378,7 +398,7 @@ def _reference(run: Run) -> str:
         values = [next(iter(cells.values())) for cells in both]
         parts.append(
             f"The unknown word instead of zero changes top k of `deeplift` from {values[0].mean:.3f} to "
-            f"{values[1].mean:.3f} where two tokens decide"
+            f"{values[1].mean:.3f} if two tokens decide"
         )
     if not parts:
         return ""
@@ -401,6 +421,7 @@ def write(folder: Path, docs: Path) -> None:
     run = Run(folder)
     template = Template((Path(__file__).parent / "page.md").read_text("utf-8"))
     text = template.substitute(
+        short=short(run),
         summary=summary(run),
         sentences=sentences(run),
         extremes=extremes(run),

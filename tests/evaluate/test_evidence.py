@@ -30,7 +30,7 @@ def judged(claimed, changes, together=None, apart=None, is_gradient=False):
         is_gradient=np.array([is_gradient]),
     )
     groups = tuple(f"g{b}" for b in range(len(claimed)))
-    (found,) = judge(trials, [(groups, Words("prediction", " mm", ["it"] * len(claimed)))])
+    (found,) = judge(trials, [groups], lambda k: Words("prediction", " mm", ["it"] * len(claimed)))
     return found
 
 

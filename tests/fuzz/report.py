@@ -53,7 +53,7 @@ def _heading(figures):
     rate = figures["cases"] / max(1, figures["seconds"])
     return (
         f"{figures['cases']:,} cases (seed {figures['seed']}) in {figures['seconds']:,} s with "
-        f"{figures['workers']} workers on {figures['cores']} cores, {rate:.0f} a second; failures: {bad}"
+        f"{figures['workers']} workers on {figures['cores']} cores, {rate:.0f} per second; failures: {bad}"
     )
 
 
@@ -124,12 +124,12 @@ def section(figures):
 
 def faults_section(seen):
     """What the faults came to, in Markdown."""
-    lines = [FAULTED, "", "| work | kill -9 | done again or gone on with | full disk |", "| --- | ---: | ---: | --- |"]
+    lines = [FAULTED, "", "| work | kill -9 | repeated or resumed | full disk |", "| --- | ---: | ---: | --- |"]
     for key, one in seen.items():
         if key.startswith("kills: "):
             name = key.removeprefix("kills: ")
             disk = Counter(seen[f"disk: {name}"].values())
-            fits = f", {disk['done']} times it fitted" if disk["done"] else ""
+            fits = f", {disk['done']} times it fit" if disk["done"] else ""
             lines.append(f"| {name} | {one['kills']} | {one['finished']} | {disk['error']} times an error{fits} |")
     lines += ["", "| address space (`ulimit -v`) | " + " | ".join(("explain", "corpus")) + " |", "| ---: | --- | --- |"]
     memory = seen["memory"]

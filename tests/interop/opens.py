@@ -37,12 +37,13 @@ LISTS = {  # every layer that the readers know
 }
 HEAD = """# What opens
 
-Layers whose scores are the framework's to 1e-5, in files and live modules that the framework itself made; the version
-that made them, and the version of lrpnumpy since which they open. The tables are made by
-`python -m pytest tests/interop --opens`; do not edit them. [Weight files](files.md) describes each kind of file.
+These layers are tested with files and live modules that the framework itself made: scores agree with those of the
+framework to 1e-5. "Written by" lists the versions of the framework, "since" the first version of lrpnumpy that opens
+the layer. `python -m pytest tests/interop --opens` writes the tables; do not edit them. [Weight files](files.md)
+describes each kind of file.
 """
 COLUMNS = "| layer | written by | as | since |\n| --- | --- | --- | --- |\n"
-UNSEEN = "Read, and not yet written by the framework in a test: "
+UNSEEN = "Supported, but not yet tested with a file from the framework: "
 
 
 class Note(tuple):

@@ -1,7 +1,7 @@
 """The text that people read is plain English: none of the phrases below, except those with a reason.
 
-Read are the pages of text, the package with its errors, help texts, docstrings and comments, the scripts of its pages,
-examples and benchmarks. CONTRIBUTING.md has the style on one page.
+It reads the pages of text, the package with its errors, help texts, docstrings and comments, the scripts of its pages,
+examples, benchmarks and the help of the Makefile. CONTRIBUTING.md has the style on one page.
 """
 
 import re
@@ -36,7 +36,7 @@ PATTERNS = {
     r"\bthe way back\b|\b(?:sends?|sent) back\b": "backward pass, is propagated",
     r"\bwhat (?:is|was|were|are) (?:asked|said|kept|wanted)\b": "the request, the options, the result",
     r"\bwhat arrives\b|\bwhat comes back\b": "the incoming relevance, the result",
-    r"\bships? with\b|\bshipped with\b|\bbrought by\b": "bundled, installed with",
+    r"\b(?:that|not) ships?\b|\bships? with\b|\b(?:a|the|of|with) shipped\b|\bbrought by\b": "bundled, installed with",
     r"\bmend(?:s|ed|ing)?\b": "fix",
     r"\ba hole\b": "a vulnerability",
     r"\bso many\b": "N",
@@ -62,7 +62,7 @@ ALLOWED = {
 PAGES = ("README", "CONTRIBUTING", "ARCHITECTURE", "SECURITY", "CHANGELOG")
 KINDS = (".md", ".py", ".js", ".html", ".css")
 MADE = ("_build", "api")  # folders that `make docs` writes, from docstrings
-TEXT = [ROOT / f"{name}.md" for name in PAGES]
+TEXT = [*(ROOT / f"{name}.md" for name in PAGES), ROOT / "weights" / "README.md", ROOT / "Makefile"]
 for folder in ("docs", "benchmarks", "examples", "lrpnumpy"):
     found = (path for path in (ROOT / folder).rglob("*") if path.suffix in KINDS)
     TEXT += [path for path in found if not set(MADE) & set(path.parts)]
