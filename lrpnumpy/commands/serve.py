@@ -50,13 +50,10 @@ def run_serve(options: argparse.Namespace) -> None:
 def _progress(progress: dict[str, Any]) -> None:
     """How far the kernels are, on one line of a terminal that is written over."""
     if sys.stderr.isatty():
-        done = progress["done"] == progress["of"]
-        text = (
-            ""
-            if done
-            else f"compiling, answers are slower: {progress['name']}, {progress['done'] + 1} of {progress['of']}"
-        )
-        print(f"\r{text:<72}", end="\r" if done else "", file=sys.stderr, flush=True)
+        text = f"compiling, answers are slower: {progress['name']}, {progress['done'] + 1} of {progress['of']}"
+        if progress["done"] == progress["of"]:
+            text = ""
+        print(f"\r{text:<72}\r{text}", end="", file=sys.stderr, flush=True)
 
 
 FLAGS = (
