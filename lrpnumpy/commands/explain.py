@@ -73,7 +73,10 @@ def run_counterfactual(options: argparse.Namespace) -> None:
     )
     print(found)
     if options.html:
-        write(options.html, html.page([found._repr_html_(), lrp.plot.counterfactual(found)], "What would change this"))
+        items: list[Any] = [found._repr_html_()]
+        if not isinstance(found.x, list):  # a sentence is shown with its changes marked
+            items.append(lrp.plot.counterfactual(found))
+        write(options.html, html.page(items, "What would change this"))
 
 
 def _input(options: argparse.Namespace) -> Any:

@@ -23,8 +23,10 @@ STYLE = """
 .ranking .wide { overflow-x: auto }
 .ranking td, .ranking th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8886 }
 .ranking td { white-space: nowrap }
+.ranking h2 { font-size: 1.1rem; margin: 1.4rem 0 0 }
 .ranking :is(td, th):first-child { text-align: left }
 .ranking .meanings :is(td, th) { text-align: left; white-space: normal; vertical-align: top }
+@media (min-width: 45rem) { .ranking .meanings th { white-space: nowrap } }
 .ranking .first { background: #2a9d8f2e }
 .ranking small { opacity: .8 }
 .ranking img { max-width: 100%; background: white; border-radius: .3rem }
@@ -40,15 +42,21 @@ NOTE = (
 )
 
 
-def number(value: float) -> str:
-    """Three digits; a value beyond all measure is shown as such."""
+def number(value: float, places: int = 2) -> str:
+    """A value with some decimals; one beyond all measure is shown as such."""
     if np.isnan(value):
         return "-"
     if value >= 1e5:
         return ">1e5"
     if value <= -1e5:
         return "<-1e5"
-    return f"{value:.{decimals([value], 3)}f}"
+    return f"{value:.{places}f}"
+
+
+def _places(cells: Cells) -> int:
+    """Decimals of a column: three digits of its largest value, two decimals at the most."""
+    usual = cells.value[np.abs(cells.value) < 1e5]
+    return min(2, decimals(usual.tolist(), 3))
 
 
 def _tables(ranking: Ranking) -> list[tuple[str, list[str]]]:
@@ -94,10 +102,12 @@ def _rows(ranking: Ranking, names: Sequence[str], title: str) -> list[list[str]]
         if not title:
             row.append(rank_text(ranking, m))
         for name in names:
-            cells = ranking.cells[name]
-            text, half = "*" * bool(cells.unbeaten[m]) + number(cells.value[m]), (cells.high[m] - cells.low[m]) / 2
+            cells, places = ranking.cells[name], _places(ranking.cells[name])
+            text, half = number(cells.value[m], places), (cells.high[m] - cells.low[m]) / 2
+            if cells.unbeaten[m]:
+                text = f"*{text}"
             if not np.isnan(half):
-                text += f" ±{number(half)}"
+                text += f" ±{number(half, places)}"
             row.append(text)
         rows.append(row)
     return rows
@@ -228,10 +238,11 @@ def _table(ranking: Ranking, names: Sequence[str], title: str) -> str:
             rows += f"<td>{rank_text(ranking, m)}</td>"
         for name in names:
             cells, interval = ranking.cells[name], ""
+            value, low, high = (number(row[m], _places(cells)) for row in (cells.value, cells.low, cells.high))
             if not np.isnan(cells.low[m]):
-                interval = f" <small>{number(cells.low[m])} to {number(cells.high[m])}</small>"
+                interval = f" <small>{escape(low)} to {escape(high)}</small>"
             first = ' class="first"' * bool(cells.unbeaten[m])
-            rows += f"<td{first}>{escape(number(cells.value[m]))}{interval}</td>"
+            rows += f"<td{first}>{escape(value)}{interval}</td>"
         rows += "</tr>"
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 

@@ -71,6 +71,7 @@ const TEXT = {
   predicted: (what) => `predicted ${what}`,
   true: (what) => `true ${what}`,
   explainedClass: "Explained class",
+  otherClasses: (n) => `${Format.count(n)} other ${n === 1 ? "class" : "classes"}`,
   notExplained: "This method did not explain this class",
   onlyClass: (method, name) => `${method} explained only ${name}.`,
   notThisRecord: (method) => `${method} did not explain this record.`,
