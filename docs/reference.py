@@ -37,6 +37,9 @@ ENTRY = re.compile(r"([a-z_]\w*|[A-Z]\w{0,2})(, \w+)*:(?= )")  # "x: ", "longest
 CODE = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"\*{0,2}([A-Za-z_]\w*)(=.*)?")  # text in backticks is a name, or a name and a value
 HEADINGS = {"LRP"}  # short words in capitals that begin a line and are not a parameter
+INNER = {  # of models, inputs and embeddings: for the package itself, not for its users
+    "described", "expanded", "given_dtype", "main_first", "network", "pad_row", "row_width", "unseen", "used", "wanted",
+}  # fmt: skip
 
 
 class Page(NamedTuple):
@@ -86,7 +89,7 @@ PAGES = {
     ),
     "results": Page(
         "Results",
-        "What the calls return. Nobody makes these by hand; their fields and methods are what counts.",
+        "These are the types that functions return. You do not create them yourself, but use their fields and methods.",
         (lrp.Explanation, lrp.InputPart, results.Explanations, windows.Windows, lrp.Comparison, result.TopStep,
          result.Span, result.Hidden, result.Players, result.Mark,
          protocol.InputRows, ledgers.Ledger, ledgers.ReferenceLedger,
@@ -95,7 +98,7 @@ PAGES = {
     ),
     "models": Page(
         "Models and scores",
-        "A network as a record, what goes in, and what comes out.",
+        "Networks, their inputs, and their scores.",
         (lrp.Model, lrp.Node, lrp.Input, lrp.Embedding, lrp.Table, lrp.predict, lrp.predict_all, lrp.trace,
          recurrent.States, base.Outputs, lrp.reconstruction_error),
         made=True,
@@ -108,8 +111,8 @@ PAGES = {
     ),
     "own": Page(
         "Custom cells and layers",
-        "What a cell and a layer must have, and what they are given. `lrpnumpy/layers/base.py` begins with a complete "
-        "layer; [how to extend](../howto/extend.md) has two cells.",
+        "What a cell or a layer must define, and what its methods receive. `lrpnumpy/layers/base.py` begins with a "
+        "complete layer; [how to extend](../howto/extend.md) has two cells.",
         (lrp.Cell, lrp.check_cell, laws.CellReport, laws.Law, lrp.Layer, base.Size, base.Ran, packed.Packed,
          packed.Batch, packed.LookedUp, packed.Change, packed.Split, propagation.Propagation, propagation.Entry,
          propagation.back_through_sum, sums.Term),
@@ -139,7 +142,7 @@ PAGES = {
     ),
     "page": Page(
         "A page to explore",
-        "One HTML file; results write it, too, by their method `page`, and `lrpnumpy page` makes it of stored ones.",
+        "One HTML file. The method `page` of results writes it, and `lrpnumpy page` writes it from stored results.",
         (lrp.write_page,),
     ),
     "html": Page(
@@ -156,7 +159,7 @@ PAGES = {
     ),
     "errors": Page(
         "Errors and warnings",
-        "What is wrong with a call is one sentence; what was assumed or cannot be trusted is a warning.",
+        "An error describes in one sentence what is wrong. A warning lists assumptions or results that are unreliable.",
         (lrp.LrpError, lrp.WeightFileError, lrp.AssumptionWarning, lrp.RelevanceWarning),
     ),
 }  # fmt: skip
@@ -226,8 +229,8 @@ def _assigned(node: Any) -> Iterator[str]:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """The public methods and properties of a class, also those inherited within the package; for a layer, other ways
-    to make it."""
+    """The methods and properties of a class that users call, also those inherited within the package; for a layer,
+    other ways to make it."""
     found: dict[str, Any] = {}
     for one in reversed(kind.__mro__):
         if one.__module__.startswith("lrpnumpy"):
@@ -236,6 +239,9 @@ def members(kind: type) -> dict[str, Any]:
         inherited = {*vars(base.Record), *vars(lrp.Cell)}
         found = {name: value for name, value in found.items() if name not in inherited}
         found = {name: value for name, value in found.items() if isinstance(value, (classmethod, staticmethod))}
+    elif issubclass(kind, base.Record) and kind is not lrp.Layer:
+        hidden = {*vars(base.Record), *INNER} - {"astype"}
+        found = {name: value for name, value in found.items() if name not in hidden}
     if issubclass(kind, lrp.Method) and kind is not lrp.Method:
         found = {name: value for name, value in found.items() if name not in vars(lrp.Method)}
     kinds = (property, cached_property, classmethod, staticmethod)
@@ -366,7 +372,7 @@ def _escaped(text: str) -> str:
 
 
 def _methods() -> str:
-    parts = ["# Methods and their options", "`lrp.methods()` gives this table; `lrp.cite` prints the papers."]
+    parts = ["# Methods and their options", "`lrp.methods()` returns this table; `lrp.cite` prints the papers."]
     for method in METHODS.values():
         facts = {
             "cost": method.cost,

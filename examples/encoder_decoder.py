@@ -1,4 +1,4 @@
-"""An encoder-decoder: which letters of the word made the third letter of the answer?
+"""An encoder-decoder: which letters of the word determine the third letter of the answer?
 
 The bundled network spells a word backwards. Its encoder reads the word. Its decoder starts from the encoder's last
 states and outputs one letter per step, knowing the letters before.

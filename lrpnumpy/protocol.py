@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -186,6 +187,10 @@ class Results(Sequence[Explanation]):
         if not len(self):
             raise LrpError(f"{what}: there are no explanations; pass at least one.")
 
+    def _pieces(self) -> Iterable[Results]:
+        """Themselves, or several results, one behind the other, of which each fits the memory."""
+        return [self]
+
     def _tokens(self, input: str) -> list[str] | None:
         """The words of an `input` in all results, one behind the other; None where it has none."""
         found = [e.inputs[input].tokens for e in self]
@@ -201,6 +206,10 @@ class Results(Sequence[Explanation]):
         target: the class that all are explained for. None is the one that was explained, the positive one of two
             classes, or each class as a group; "predicted" mixes the predicted classes.
         """
+        return self._summary(by, input, target)
+
+    def _summary(self, by: Any, input: str | None, target: Any, done: Callable[[int], Any] = lambda n: None) -> Summary:
+        """The same; `done` is told how many explanations have been added."""
         self._not_empty("a summary")
         first = self[0]
         name = one_of(next(iter(first.inputs)) if input is None else input, "input", tuple(first.inputs))
@@ -208,23 +217,29 @@ class Results(Sequence[Explanation]):
         own_class = by_class and first.target != "all"
         every = [Panel(MIXED, self, None, range(len(self)))] if own_class else panels(self, target, "a summary")
         groups = self._groups(None if by_class and not own_class else by)
-        sums = None
-        for panel in every:
-            many: Any = panel.many
-            own = None if groups is None else [groups[k] for k in panel.places]
+        results, several = every[0].many, len(every) > 1
+        if several and every[0].c is None:  # each explains its own class: one pass, by the name of the class
+            names = {k: panel.name for panel in every for k in panel.places}
+            groups = [names[k] if groups is None else f"{names[k]}: {groups[k]}" for k in range(len(self))]
+            results, every = self, [Panel(MIXED, self, None, range(len(self)))]
+        assert isinstance(results, Results)
+        sums, left = None, None if groups is None else iter(groups)
+        for many in results._pieces():
+            own = None if left is None else [*islice(left, len(many))]
             lengths, relevance, values, features = many.received(name)
             ends = many.explained_steps if name == next(iter(first.inputs)) else None
             words = many._tokens(name)
             if words is not None or values is None:
                 values, features = relevance[..., None], ("relevance",)
-            if panel.c is not None:
-                values = _of_class(values, panel.c, lengths, many.scores)
             sums = sums or Sums(features or [f"x{d}" for d in range(values.shape[-1])], words is not None)
-            sums.add(values, lengths, joined(own, panel.name if len(every) > 1 else None, len(many)), ends, words)
+            for panel in every:
+                picked = values if panel.c is None else _of_class(values, panel.c, lengths, many.scores)
+                label = panel.name if len(every) > 1 else None
+                sums.add(picked, lengths, joined(own, label, len(many)), ends, words)
+            done(len(many))
         assert sums is not None
-        in_order = len(every) > 1 or own_class
-        about = every[0].name if len(every) == 1 and not own_class and len(first.scores) > 1 else ""
-        order = class_names(first) if in_order and sums.numbers.keys() <= {*class_names(first)} else None
+        about = every[0].name if not several and not own_class and len(first.scores) > 1 else ""
+        order = class_names(first) if (several or own_class) and sums.numbers.keys() <= {*class_names(first)} else None
         return sums.summary(first.method, first.output_unit, order, about)
 
     def _groups(self, by: Any) -> list[Any] | None:
@@ -277,19 +292,30 @@ def _of_class(values: np.ndarray, c: int, lengths: np.ndarray, scores: np.ndarra
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Results):
-    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
+class ListedResults(Results):
+    """Results in memory, one record for each."""
 
     explanations: tuple[Explanation, ...]
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def _one(self, k: int) -> Explanation:
+        return self.explanations[k]
+
+    def _some(self, places: Sequence[int]) -> Self:
+        return type(self)(tuple(self.explanations[k] for k in places))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(ListedResults):
+    """Several methods on one input, to print, plot or tabulate: a sequence of `explanations`."""
 
     def __post_init__(self) -> None:
         given = self.explanations
         if not isinstance(given, tuple) or not all(isinstance(e, Explanation) for e in given):
             raise LrpError(f"Comparison: explanations must be a tuple of Explanation, got {checks.shown(given)}.")
         self._not_empty("Comparison")
-
-    def __len__(self) -> int:
-        return len(self.explanations)
 
     def __getitem__(self, key: Any) -> Any:
         """By position, or by the name of a method."""
@@ -299,12 +325,6 @@ class Comparison(Results):
             if explanation.method == key:
                 return explanation
         raise LrpError(f"this comparison has {', '.join(e.method for e in self)}, not {key!r}.")
-
-    def _one(self, k: int) -> Explanation:
-        return self.explanations[k]
-
-    def _some(self, places: Sequence[int]) -> Comparison:
-        return Comparison(tuple(self.explanations[k] for k in places))
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(e.method for e in self)}>"

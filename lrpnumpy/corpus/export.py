@@ -16,8 +16,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, encodable, library
 from lrpnumpy.corpus.parts import SHAPES, PartFile, ragged
-from lrpnumpy.files.disk import written
-from lrpnumpy.files.native import check_free
+from lrpnumpy.files.disk import check_free, written
 from lrpnumpy.protocol import Results
 from lrpnumpy.result import Explanation
 

@@ -15,11 +15,10 @@ from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.corpus.folder import DAMAGE, REJECTED, Folder
 from lrpnumpy.corpus.parts import PartFile
 from lrpnumpy.meant import door
-from lrpnumpy.protocol import Results
+from lrpnumpy.protocol import ListedResults, Results
 from lrpnumpy.result import Explanation
 from lrpnumpy.schedule import progress_bar
-from lrpnumpy.summary import ALL, Summary, Sums, joined, one_each
-from lrpnumpy.targets import MIXED, class_names, is_mixed, wanted_classes
+from lrpnumpy.summary import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,51 +184,16 @@ class Stored(Results):
             each class as a group; "predicted" mixes the predicted classes.
         progress: show rate and time left; by default where standard error is a terminal.
         """
-        if not len(self):
-            raise LrpError("summary: there are no explanations; pass at least one.")
-        name = one_of(input or self._main, "input", tuple(self.features))
-        first = self[0]
-        classes = class_names(first)
-        mixed = is_mixed(first, target)
-        by_class = isinstance(by, str) and by == "class"
-        wanted = None
-        if not mixed and (target is not None or first.target == "all"):
-            wanted = wanted_classes(first, target, "a summary")
-        groups = None if by is None or by_class else self._group_of_each(by)
-        words = first.inputs[name].tokens is not None
-        sample = None if words else first.inputs[name].feature_relevance
-        if sample is None:
-            sums = Sums(["relevance"], words)
-        else:
-            sums = Sums(self.features[name] or [f"x{d}" for d in range(sample.shape[-1])])
-        seen: set[str] = set()
         with progress_bar(progress, total=len(self), unit=" explanations") as bar:
-            for numbers, block in self._blocks():
-                named = None if groups is None else [next(groups) for _ in block]
-                for c, some in _by_class(block, wanted, mixed).items():
-                    rows, lengths = _rows(some, name, sample is not None)
-                    ends = None if name != self._main else np.array([e.predicted_at for e in some])
-                    own = None if named is None else [named[k] for k in _places(block, c, mixed)]
-                    label = None if mixed or len(classes) == 1 else classes[c]
-                    tokens = [word for e in some for word in e.inputs[name].tokens or ()] if words else None
-                    seen.add(label or ALL)
-                    sums.add(rows, lengths, joined(own, label, len(some)), ends, tokens)
-                bar.update(len(numbers))
-        about = ""
-        if mixed:
-            about = MIXED
-        elif len(seen) == 1 and len(classes) > 1 and not by_class:
-            about = next(iter(seen))
-            sums.rename(about)
-        order = classes if sums.numbers.keys() <= {*classes} else None
-        return sums.summary(self.method, self.output_unit, order, about)
+            return self._summary(by, input, target, bar.update)
 
-    def _group_of_each(self, by: Any) -> Iterator[Any]:
-        """The group of each explanation."""
-        if not isinstance(by, str):
-            return iter(one_each(by, len(self)))
-        one_of(by, "by", (*self.columns, "class"))
-        return iter(self.column(by))
+    def _pieces(self) -> Iterator[Results]:
+        return (ListedResults(tuple(block)) for _, block in self._blocks())
+
+    def _groups(self, by: Any) -> list[Any] | None:
+        if isinstance(by, str) and by != "class":
+            return self.column(one_of(by, "by", (*self.columns, "class")))
+        return super()._groups(by)
 
     @door
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
@@ -239,35 +203,3 @@ class Stored(Results):
         =1+1, starts with an apostrophe, unless `formulas` is true.
         """
         self.save(path, overwrite=overwrite, formulas=formulas)
-
-
-def _places(block: list[Explanation], c: int, mixed: bool) -> list[int]:
-    """Which explanations of a block are summed up for a class."""
-    if mixed or block[0].target == "all":
-        return [*range(len(block))]
-    return [k for k, e in enumerate(block) if e.target == c]
-
-
-def _by_class(block: list[Explanation], wanted: list[int] | None, mixed: bool) -> dict[int, list[Explanation]]:
-    """The explanations of each class that is summed up; mixed ones are all of them, under -1."""
-    every_class = block[0].target == "all"
-    if mixed:
-        return {-1: [e.for_class(e.predicted) if every_class else e for e in block]}
-    if every_class:
-        return {c: [e.for_class(c) for e in block] for c in wanted or ()}
-    found: dict[int, list[Explanation]] = {}
-    for e in block:
-        assert isinstance(e.target, int)
-        found.setdefault(e.target, []).append(e)
-    if wanted is not None and {*found} - {*wanted}:
-        raise LrpError("a summary: other classes than the target were explained; explain with target=… .")
-    return found
-
-
-def _rows(block: list[Explanation], name: str, by_feature: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(R, D) relevance of one input of some explanations, with a leading axis for all classes; and steps of each."""
-    parts = [e.inputs[name] for e in block]
-    lengths = np.array([part.relevance.shape[-1] for part in parts])
-    if not by_feature:
-        return np.concatenate([part.relevance for part in parts], axis=-1)[..., None], lengths
-    return np.concatenate([part.feature_relevance for part in parts], axis=-2), lengths

@@ -73,7 +73,7 @@ def _processes(pickled: bytes, count: int) -> Iterator[Workers]:
     context = get_context("spawn")
     pool = ProcessPoolExecutor(count, context, initializer=_begin, initargs=(pickled, kernels.mode))
     try:
-        yield Workers(lambda chunk: pool.submit(_explain_here, chunk), lambda: 2 * count)
+        yield Workers(lambda chunk: pool.submit(explain_delivered, "", chunk), lambda: 2 * count)
     except BrokenProcessPool:
         raise LrpError(LOST) from None
     finally:
@@ -87,8 +87,7 @@ _undo: dict[str, Callable[[], None]] = {}  # what `settle` returned for each
 def _begin(pickled: bytes, mode: str) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     kernels.mode = mode
-    settle()
-    _jobs[""] = pickle.loads(pickled)  # our own, from the process that has started this one
+    deliver("", pickle.loads(pickled))  # our own, from the process that has started this one
 
 
 def _end_with_parent() -> None:
@@ -97,10 +96,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     connection.wait([parent.sentinel])
     os._exit(1)
-
-
-def _explain_here(chunk: Chunk) -> Done:
-    return explain_chunk(_jobs[""], chunk)
 
 
 @contextmanager
@@ -143,7 +138,7 @@ def _dask(job: Job, client: Any) -> Iterator[Workers]:
 
 
 def deliver(name: str, job: Job) -> None:
-    """Have a worker of Dask keep a job."""
+    """Have a worker keep a job."""
     _undo[name] = settle()
     _jobs[name] = job
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, WeightFileError, one_of, outside, shown, whole
+from lrpnumpy.files.disk import check_free
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.named import named
-from lrpnumpy.files.native import check_free, save, save_many
+from lrpnumpy.files.native import save, save_many
 from lrpnumpy.files.report import Report
 from lrpnumpy.files.safe import MAX_BYTES
 from lrpnumpy.meant import door

@@ -25,23 +25,64 @@ NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY | NO_LINK
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def written(path: Path, overwrite: bool = True) -> Iterator[BinaryIO]:
     """A file that takes its name when it is complete and safely on disk, or never.
 
     Until then it has a name beside it that nobody can guess, so that no link is followed that somebody else put there.
+    An existing file keeps its permissions; without `overwrite` it stays, which is an error.
     """
     part = path.parent / f".{path.name}.{secrets.token_hex(16)}.tmp"
     try:
         with os.fdopen(os.open(part, NEW, 0o666), "w+b") as file:
             yield file
             flush(file)
-        part.replace(path)
+        if overwrite:
+            if path.exists():
+                part.chmod(path.stat().st_mode & 0o777)
+            part.replace(path)
+        else:
+            _take_name(part, path)
         sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):  # of a folder that is not ours, or a name that is too long
             part.unlink(missing_ok=True)
+
+
+def _take_name(part: Path, path: Path) -> None:
+    """Give a finished file its name, only if no file has received that name in the meantime."""
+    try:
+        os.link(part, path)  # a second name: where a file has it already this fails, a rename would not
+    except FileExistsError:
+        raise _exists(path) from None
+    except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            raise _exists(path) from None
+        try:
+            part.replace(path)
+        except OSError:
+            path.unlink()
+            raise
+
+
+def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
+    """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    if os.path.lexists(target) and not os.path.isfile(target):  # a device would be gone for everybody
+        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder, a device or a pipe.")
+    if not overwrite and os.path.lexists(target):
+        raise _exists(target, what)
+    return target
+
+
+def _exists(target: Path, what: str = "save") -> LrpError:
+    return LrpError(
+        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
+        "overwrite=True (--overwrite on the command line) to replace it."
+    )
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:

@@ -100,7 +100,6 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
         with file.guard(""):
             model = native.model_of(
                 answer.object("model"),
-                native.VERSION,
                 _Arrays(file, answer, data).take,
                 lambda path, _: answer.object("words").strings(path),
             )

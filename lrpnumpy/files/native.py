@@ -9,11 +9,8 @@ import hashlib
 import io
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +24,7 @@ from lrpnumpy.inputs import Input
 from lrpnumpy.layers import LAYERS, Cell, Embedding, Layer, Record
 from lrpnumpy.layers.recurrent import StoredCell
 from lrpnumpy.meant import door
-from lrpnumpy.model import INPUT, Model, Node
+from lrpnumpy.model import Model, Node
 
 if TYPE_CHECKING:
     from lrpnumpy.files.hdf5 import Hdf5
@@ -103,32 +100,27 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
     return found
 
 
-def model_of(
-    settings: Fields, version: int, take: Take, words: Words, custom: Mapping[str, Any] = MappingProxyType({})
-) -> Model:
+def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
     """The model that `settings` describes; arrays are taken by path and expected shape, words by path and count.
 
     `custom` are classes of custom layers by name.
     """
-    described = settings.items("nodes") if version > 1 else _nodes_of_version_1(settings)
-    nodes = [Fields(settings.source, f"{settings.where}: node {k}", item) for k, item in enumerate(described)]
-    settings.source.budget.layers(len(nodes))
-    layers = [_layer(f"layers/{node.string('name')}", node.object("layer"), take, custom) for node in nodes]
-    readout = settings.optional("string", "readout")
-    if readout is None:
-        layers = [
-            Node(node.string("name"), layer, tuple(node.strings("inputs")))  # type: ignore[misc]
-            for node, layer in zip(nodes, layers, strict=True)
-        ]
+    items = settings.items("nodes")
+    settings.source.budget.layers(len(items))
+    nodes = []
+    for k, item in enumerate(items):
+        node = Fields(settings.source, f"{settings.where}: node {k}", item)
+        name = node.string("name")
+        layer = _layer(f"layers/{name}", node.object("layer"), take, custom)
+        nodes.append(Node(name, layer, tuple(node.strings("inputs"))))
     inputs = {}
-    for k, item in enumerate(settings.items("inputs") if version > 1 else [_input_of_version_1(settings)]):
+    for k, item in enumerate(settings.items("inputs")):
         port = Fields(settings.source, f"input {k}", item)
-        path = f"inputs/{port.string('name')}" if version > 1 else "embedding"
-        inputs[port.string("name")] = _input(path, port, take, words)
+        name = port.string("name")
+        inputs[name] = _input(f"inputs/{name}", port, take, words)
     model = Model(
-        tuple(layers),
+        tuple(nodes),
         inputs=inputs,
-        readout=readout,
         result=settings.optional("string", "result"),
         classes=settings.optional("strings", "classes"),
         output=settings.string("output"),  # type: ignore[arg-type]
@@ -177,14 +169,6 @@ def _scaler(fields: Fields, key: str) -> list[list[float]] | None:
     return found
 
 
-def _input_of_version_1(settings: Fields) -> dict[str, Any]:
-    """The input of a file of version 1, whose size is that of its first layer."""
-    first = Fields(settings.source, "layer 0", next(iter(settings.items("layers")), None))
-    first = first.object("forward") if first.has("forward") else first
-    keys = ("features", "mask_value", "embedding")
-    return {"name": INPUT, "size": first.integer("inputs"), **{key: settings.value.get(key) for key in keys}}
-
-
 def _layer(at: str, fields: Fields, take: Take, custom: Mapping[str, Any]) -> Layer:
     """A layer from its description: kind, shapes of its arrays, settings, and the layers inside it."""
     kind = fields.string("kind")
@@ -221,56 +205,32 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
     return custom[kind]
 
 
-def _nodes_of_version_1(settings: Fields) -> list[dict[str, Any]]:
-    """The layers of a file of version 1, which had a chain of three kinds of layers, as version 2 describes them."""
-    if settings.string("gates") != "ifgo":
-        settings.refuse(f"gates must be in the order 'ifgo', got {settings.string('gates')!r}")
-
-    def described(layer: Fields) -> dict[str, Any]:
-        kind = layer.string("kind")
-        if kind == "Bidirectional":
-            sides = {side: described(layer.object(side)) for side in ("forward", "backward")}
-            return {"kind": kind, "arrays": {}, "parts": sides, "settings": {"merge": layer.string("merge")}}
-        H, D = layer.integer("outputs"), layer.integer("inputs")
-        shapes = {"U": [4, H, D], "W": [4, H, H], "b": [4, H], "h0": [H], "c0": [H]}
-        names = ["activation", "recurrent_activation"]
-        if kind == "Dense":
-            shapes, names = {"V": [H, D], "d": [H]}, ["activation"]
-        elif kind != "LSTM":
-            layer.refuse(f"kind must be LSTM, Bidirectional or Dense, got {kind!r}")
-        return {"kind": kind, "arrays": shapes, "parts": {}, "settings": {name: layer.string(name) for name in names}}
-
-    layers = [Fields(settings.source, f"layer {k}", item) for k, item in enumerate(settings.items("layers"))]
-    return [{"name": str(k), "inputs": [], "layer": described(layer)} for k, layer in enumerate(layers)]
-
-
 # ---------------------------------------------------------------------------------------------------- reading
 
 
 def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
     """The model of a file, or the names of its models where it has several and none is asked for."""
     file = opened.hdf5
-    kind, names = f"lrpnumpy HDF5, version {version(file)}", model_names(file)
+    kind, names = f"lrpnumpy HDF5, version {VERSION}", model_names(file)
     if options.several and names and options.which is None:
         return Report(opened.file, kind, None, (), tuple(names))
     return Imported(read(file, options.which, options.custom or {}), kind=kind)
 
 
-def version(file: Hdf5) -> int:
-    """The version of the format that a file is written in."""
+def check_version(file: Hdf5) -> None:
+    """Raise unless a file is of the version of the format that this lrpnumpy writes."""
     found = file.attribute("", "version")
-    if not isinstance(found, int) or found < 1:
-        raise file.error("@version", f"must be a whole number from 1, got {found!r}")
-    if found > VERSION:
+    if isinstance(found, int) and found > VERSION:
         raise file.error(
             "", f"is of format version {found}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it"
         )
-    return found
+    if found != VERSION:
+        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}")
 
 
 def model_names(file: Hdf5) -> list[str]:
     """The models of a file that holds several; none where it holds a single one."""
-    version(file)
+    check_version(file)
     text = file.text("models")
     found = [] if text is None else parse_json(file, "@models", text)
     return Fields(file, "@models", {"names": found}).strings("names")
@@ -295,7 +255,7 @@ def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxy
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, version(file), take, lambda path, count: file.strings(at + path, count), custom)
+    model = model_of(settings, take, lambda path, count: file.strings(at + path, count), custom)
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
     return model
@@ -360,74 +320,28 @@ def _check_model(model: Any, what: str) -> None:
         raise LrpError(f"save: {what} must be a Model, got {type(model).__name__}.")
 
 
-def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
-    """The file that `path` leads to, if it may be written: it does not exist, or is to be replaced."""
-    target = Path(os.path.realpath(path))  # a link to a file stays a link
-    if os.path.lexists(target) and not os.path.isfile(target):  # a device would be gone for everybody
-        raise LrpError(f"{what}: path must be a file, got {target}, which is a folder, a device or a pipe.")
-    if not overwrite and os.path.lexists(target):
-        raise _exists(target, what)
-    return target
-
-
-def _exists(target: Path, what: str = "save") -> LrpError:
-    return LrpError(
-        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
-        "overwrite=True (--overwrite on the command line) to replace it."
-    )
-
-
 def _write(
     path: str | os.PathLike[str], models: Mapping[str, Model], attributes: Mapping[str, str], overwrite: bool
 ) -> None:
-    """Write to a temporary file beside `path`, see it safely on disk, then give it its name."""
+    """Write all of a file, or nothing."""
     import h5py
 
-    target = check_free(path, overwrite)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
+    target = disk.check_free(path, overwrite)
+    # v110: small groups take little room, and a checksum guards all that is not data
+    # in memory: where the disk is full, the HDF5 library does not always say so
+    content = io.BytesIO()
+    with h5py.File(content, "w", libver=("v110", "v110")) as file:
+        file.attrs["format"] = np.bytes_(FORMAT)
+        file.attrs["version"] = VERSION
+        for key, text in attributes.items():
+            file.attrs[key] = _utf8(text, key)
+        for group, model in models.items():
+            _write_model(file.require_group(group or "/"), model)
     try:
-        # v110: small groups take little room, and a checksum guards all that is not data
-        # in memory: where the disk is full, the HDF5 library does not always say so
-        content = io.BytesIO()
-        with h5py.File(content, "w", libver=("v110", "v110")) as file:
-            file.attrs["format"] = np.bytes_(FORMAT)
-            file.attrs["version"] = VERSION
-            for key, text in attributes.items():
-                file.attrs[key] = _utf8(text, key)
-            for group, model in models.items():
-                _write_model(file.require_group(group or "/"), model)
-        with part.open("xb") as written:
+        with disk.written(target, overwrite) as written:
             written.write(content.getbuffer())
-            disk.flush(written)
-        if overwrite and target.exists():
-            part.chmod(target.stat().st_mode & 0o777)
-        _name(part, target, overwrite)
-    except OSError as error:
-        raise WeightFileError(f"{target}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        with suppress(OSError):  # such as a name that is too long
-            part.unlink(missing_ok=True)
-
-
-def _name(part: Path, target: Path, overwrite: bool) -> None:
-    """Give a finished file its name; without `overwrite`, only if nothing has got that name in the meantime."""
-    if overwrite:
-        part.replace(target)
-        return
-    try:
-        try:
-            os.link(part, target)  # a second name: where a file has it already this fails, a rename would not
-        except FileExistsError:
-            raise
-        except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            try:
-                part.replace(target)
-            except OSError:
-                target.unlink()
-                raise
-    except FileExistsError:
-        raise _exists(target) from None
+    except LrpError as error:
+        raise WeightFileError(str(error)) from error
 
 
 def _write_model(group: Any, model: Model) -> None:

@@ -71,7 +71,7 @@ def test_a_model_is_saved_through_no_link(tmp_path, precious, monkeypatch):
     rng = np.random.default_rng(0)
     model = lrp.Model([nets.lstm(rng, 2, 2), nets.dense(rng, 2, 2)])
     monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
-    (tmp_path / ".m.h5.guessed.part").symlink_to(precious)
+    (tmp_path / ".m.h5.guessed.tmp").symlink_to(precious)
     with pytest.raises(lrp.LrpError, match="cannot be written"):
         lrp.save(model, tmp_path / "m.h5")
     monkeypatch.undo()

@@ -788,8 +788,11 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
         ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
         ([lstm(), layer("Reshape", target_shape=[3, 3])], "keep all numbers"),
-        ([lstm(return_sequences=True), layer("Max", axis=-1)], "over the steps, or the features"),
-        ([lstm(return_sequences=True), layer("Sum", axis=-1)], "whose number the file must say"),
+        (
+            [lstm(return_sequences=True), layer("Max", axis=-1)],
+            "or as a sum or a mean over one axis of features",
+        ),
+        ([lstm(return_sequences=True), layer("Sum", axis=-1)], "for which the file must say how many there are"),
         ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "for vectors only"),
         ([lstm(), layer("Squeeze", axis=1)], "for one step, or one feature"),
         ([lstm(), layer("Dot", axes=1)], "must have two inputs"),
@@ -913,7 +916,7 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
 ]  # fmt: skip
 
 
@@ -927,8 +930,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
 @pytest.mark.parametrize(
     "index, reason",
     [
-        (s_[..., ::-1], "forwards over the features"),
-        (s_[:, 5:1:-1], "forwards over the steps, or backwards over all"),
+        (s_[:, 5:1:-1], "takes steps in reverse order, which is supported for all of them only"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),
@@ -1016,7 +1018,7 @@ def test_log_softmax_is_taken_off_at_the_end_and_refused_inside(tmp_path):
     for after in (SCALED, layer("ReLU"), layer("Sum", axis=-1)):
         with pytest.raises(lrp.WeightFileError, match="only at the end of a network"):
             files.load(numbers_path(tmp_path, log, after)[0])
-    assert "log_softmax of an input" in refused(tmp_path, NUMBERS, log, lstm())
+    assert "log_softmax, which is supported only at the end" in refused(tmp_path, NUMBERS, log, lstm())
     assert "activation is log_softmax" in refused(tmp_path, NUMBERS, lstm(activation="log_softmax"))
 
 

@@ -199,7 +199,13 @@ def test_a_file_that_appears_while_we_write_is_not_replaced(tmp_path, monkeypatc
     lrp.save(model, path)
     good = path.read_bytes()
     path.unlink()
-    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), path.write_bytes(b"theirs")))
+
+    def taken(handle):
+        fsync(handle)
+        if stat.S_ISREG(os.fstat(handle).st_mode):  # not the folder, which comes last
+            path.write_bytes(b"theirs")
+
+    monkeypatch.setattr(os, "fsync", taken)
     with pytest.raises(lrp.LrpError, match="overwrite=True"):
         lrp.save(model, path)
     assert path.read_bytes() == b"theirs" and os.listdir(tmp_path) == ["model.h5"]

@@ -84,14 +84,11 @@ def merged(several):
 
 
 FOUND = """\
-`make fuzz` damages valid files and texts ({files} of them: HDF5 in every layout and with every
-filter, by the oldest and the newest rules of the format; Keras 1 to 3; both formats of `torch.save`; safetensors,
-`.npz`, ONNX with its weights inside and beside; folders of other programs; sources of a corpus; explanations,
-rankings, and the remains of an interrupted run) and opens each: it must give a result or an `LrpError`. Most damage is
-targeted: values of JSON, lists and sizes of zip archives, instructions of pickles, fields of ONNX,
-messages, trees and heaps of HDF5 with corrected checksums; a fifth of it is blind. Seeds are fresh and
-printed, and `--seed` and `--case` repeat a case. Processes are watched: a crash, 300 seconds of silence, 2.5 seconds
-of the processor or 350 MB of memory is a failure.
+`make fuzz` damages {files} valid files and texts of all formats in the table, and opens each of them: the result must
+be a model, an explanation or an `LrpError`. Most damage is targeted: values of JSON, lists and sizes of zip archives,
+instructions of pickles, fields of ONNX; messages, trees and heaps of HDF5, with corrected checksums. A fifth of the
+damage is random. Each run prints a fresh seed; `--seed` and `--case` repeat a case. A crash, 300 seconds of silence,
+2.5 seconds of processor time or 350 MB of memory is a failure.
 
 It found these faults in this version: half of the damaged rankings and ranking states raised Python exceptions; parts
 of an interrupted run whose arrays had become dates raised an exception of the HDF5 library, and a changed note in them

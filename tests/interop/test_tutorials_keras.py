@@ -95,6 +95,12 @@ def words(*layers, mask=False):
     return keras.Sequential([keras.Input((None,)), L.Embedding(10, 4, mask_zero=mask), *layers])
 
 
+def called(network, x):
+    """A model that has its arrays since it was called."""
+    network(x)
+    return network
+
+
 def two(call, *shapes):
     inputs = [keras.Input(shape) for shape in shapes]
     return keras.Model(inputs, call(*inputs))
@@ -125,11 +131,11 @@ def last_state_asks(x):
     return L.Dense(2)(L.Dot(axes=(1, 1))([weights, out]))
 
 
-def classic_attention(x):
+def classic_attention(x, total=lambda v: ops.sum(v, axis=1)):
     out = L.LSTM(4, return_sequences=True)(x)
     a = L.Flatten()(L.Dense(1, activation="tanh")(out))
     a = L.Permute([2, 1])(L.RepeatVector(4)(L.Activation("softmax")(a)))
-    return L.Dense(2)(ops.sum(L.Multiply()([out, a]), axis=1))
+    return L.Dense(2)(total(L.Multiply()([out, a])))
 
 
 def siamese(a, b):
@@ -216,6 +222,11 @@ CASES = {
         {"custom": {"attention": by_step}},
     ),
     "classic attention": lambda: (model(classic_attention), X),
+    "classic attention, with a Lambda": lambda: (
+        model(lambda x: classic_attention(x, L.Lambda(lambda v: ops.sum(v, axis=1), output_shape=(4,)))),
+        X,
+        {"custom": {"Lambda": lambda settings, arrays: lrp.layers.Sum()}},
+    ),
     "several outputs": lambda: (model(heads), X, {"which": "priority"}),
     "siamese": lambda: (two(siamese, (8, 4), (8, 4)), [X, X[::-1].copy()]),
     "Luong": lambda: (two(luong, (8, 4), (5, 4)), [X, X[:, :5]]),
@@ -249,6 +260,12 @@ CASES = {
     "MultiHeadAttention, residual": lambda: (model(transformer_like), X),
     "RNN of cells": chain(lambda: [L.RNN([L.LSTMCell(3), L.LSTMCell(2)]), L.Dense(1)]),
     "residual by an operator": lambda: (model(residual), X),
+    "Sequential without Input": lambda: (called(keras.Sequential([L.LSTM(4), L.Dense(1)]), X), X),
+    "mask and backwards": lambda: (words(L.LSTM(4, go_backwards=True), L.Dense(1), mask=True), PADDED),
+    "mask and the mean": lambda: (
+        words(L.GRU(4, return_sequences=True), L.GlobalAveragePooling1D(), L.Dense(1), mask=True),
+        PADDED,
+    ),
     "causal, dilated": chain(
         lambda: [L.Conv1D(5, 2, dilation_rate=2, padding="causal", activation="relu"), L.LSTM(3), L.Dense(1)]
     ),
@@ -287,6 +304,15 @@ def probability(found, scores):
     return scores
 
 
+def scores_agree(found, network, x, tolerance=1e-5):
+    want = network.predict(x, verbose=0, batch_size=3)
+    want = want["priority"] if isinstance(want, dict) else want
+    for k, expected in enumerate(want):
+        given = [one[k] for one in x] if isinstance(x, list) else x[k]
+        scores = probability(found, lrp.predict(found, given))
+        np.testing.assert_allclose(scores.reshape(expected.shape), expected, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("ending", ["keras", "h5"])
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_those_of_keras(name, ending, tmp_path):
@@ -299,27 +325,118 @@ def test_scores_are_those_of_keras(name, ending, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", lrp.AssumptionWarning)
         found = lrp.load(path, **(hints[0] if hints else {}))
-    want = network.predict(x, verbose=0, batch_size=3)
-    want = want["priority"] if isinstance(want, dict) else want
-    several = isinstance(x, list)
-    for k, expected in enumerate(want):
-        given = [one[k] for one in x] if several else x[k]
-        scores = probability(found, lrp.predict(found, given))
-        np.testing.assert_allclose(scores.reshape(expected.shape), expected, rtol=0, atol=1e-5)
+    scores_agree(found, network, x)
+
+
+TEXTS = ["A fine film, truly fine!", "a dull film", "what a film"]
+
+
+def sentences(standardize):
+    """A model with its vocabulary inside, and the same behind that layer."""
+    vectorize = L.TextVectorization(standardize=standardize, output_sequence_length=6)
+    vectorize.adapt(TEXTS)
+    inner = keras.Sequential([keras.Input((6,)), L.Embedding(12, 4), L.LSTM(4), L.Dense(1)])
+    start = keras.Input((1,), dtype="string")
+    return vectorize, inner, keras.Model(start, inner(vectorize(start)))
+
+
+def test_sentences_go_in(tmp_path):
+    """TextVectorization inside the model: words and [UNK] are read from the file."""
+    _, _, network = sentences("lower_and_strip_punctuation")
+    network.save(tmp_path / "m.keras")
+    found = lrp.load(tmp_path / "m.keras")
+    want = network(keras.ops.convert_to_tensor([[text] for text in TEXTS])).numpy()
+    np.testing.assert_allclose([lrp.predict(found, text) for text in TEXTS], want, rtol=0, atol=1e-5)
+
+
+@keras.saving.register_keras_serializable()
+def without_breaks(text):
+    import tensorflow as tf
+
+    return tf.strings.regex_replace(tf.strings.lower(text), "[!,]", "")
+
+
+def test_a_custom_standardize_needs_the_model_behind_it(tmp_path):
+    """The end-to-end model is refused, with the advice that works: save the inner model and pass the words."""
+    vectorize, inner, network = sentences(without_breaks)
+    network.save(tmp_path / "m.keras")
+    with pytest.raises(lrp.WeightFileError, match="save the model behind this layer, which takes token ids"):
+        lrp.load(tmp_path / "m.keras")
+    inner.save(tmp_path / "inner.keras")
+    words = vectorize.get_vocabulary()
+    words += [f"<row {k}>" for k in range(len(words), 12)]
+
+    def cut(text):
+        return text.lower().replace("!", "").replace(",", "").split()
+
+    hints = {"vocabulary": words, "unknown": "[UNK]", "tokenizer": cut, "pad": (6, "post", 0)}
+    found = lrp.load(tmp_path / "inner.keras", **hints)
+    want = network(keras.ops.convert_to_tensor([[text] for text in TEXTS])).numpy()
+    np.testing.assert_allclose([lrp.predict(found, text) for text in TEXTS], want, rtol=0, atol=1e-5)
+
+
+@keras.saving.register_keras_serializable()
+class Subclassed(keras.Model):
+    """As a tutorial on subclassing writes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.dense = L.LSTM(4), L.Dense(1)
+
+    def call(self, x):
+        return self.dense(self.recurrent(x))
+
+
+def test_a_subclassed_model_opens_as_a_functional_one(tmp_path):
+    network = called(Subclassed(), X)
+    network.save(tmp_path / "m.keras")
+    with pytest.raises(lrp.WeightFileError, match="build a functional model"):
+        lrp.load(tmp_path / "m.keras")
+    inputs = keras.Input((8, 4))
+    scores_agree(lrp.from_keras(keras.Model(inputs, network.call(inputs))), network, X)
+
+
+@pytest.mark.parametrize("pool", [L.GlobalMaxPooling1D, L.Flatten])
+def test_a_layer_that_sees_the_padding_is_warned_of(pool, tmp_path):
+    inputs = keras.Input((8,))
+    h = L.LSTM(4, return_sequences=True)(L.Embedding(10, 4, mask_zero=True)(inputs))
+    network = keras.Model(inputs, L.Dense(1)(pool()(h)))
+    network.save(tmp_path / "m.keras")
+    with pytest.warns(lrp.AssumptionWarning, match="computes with it"):
+        found = lrp.load(tmp_path / "m.keras")
+    scores_agree(found, network, IDS)
+
+
+def test_half_precision(tmp_path):
+    """mixed_float16: arrays are float32, values of Keras float16."""
+    keras.mixed_precision.set_dtype_policy("mixed_float16")
+    try:
+        network = keras.Sequential([keras.Input((8, 4)), L.LSTM(4), L.Dense(2, dtype="float32")])
+        network.save(tmp_path / "m.keras")
+        scores_agree(lrp.load(tmp_path / "m.keras"), network, X, 5e-3)
+    finally:
+        keras.mixed_precision.set_dtype_policy("float32")
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5", "weights"])
+def test_keras_2(ending, tmp_path):
+    """tf-keras writes whole models, and weights with their configuration beside them."""
+    tf_keras = pytest.importorskip("tf_keras")
+    layers = [tf_keras.Input((8, 4)), tf_keras.layers.GRU(4), tf_keras.layers.Dense(2, activation="softmax")]
+    network, hints = tf_keras.Sequential(layers), {}
+    path = tmp_path / f"m.{'h5' if ending == 'weights' else ending}"
+    if ending == "weights":
+        network.save_weights(path)
+        hints["config"] = network.to_json()
+    else:
+        network.save(path)
+    scores_agree(lrp.load(path, **hints), network, X)
 
 
 def test_the_weights_of_a_subclassed_model_are_not_guessed_wrong(tmp_path):
     """Keras 3 has no program in a file of weights: scores are right, or there is a warning or an error."""
 
-    class Classifier(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.recurrent, self.dense = L.LSTM(4), L.Dense(1)
-
-        def call(self, x):
-            return self.dense(self.recurrent(x))
-
-    network = Classifier()
+    network = Subclassed()
     want = network(X).numpy()
     network.save_weights(tmp_path / "m.weights.h5")
     with pytest.warns(lrp.AssumptionWarning):
@@ -339,3 +456,53 @@ def test_a_saved_model_says_how_to_convert_it(tmp_path):
     network.export(tmp_path / "saved", verbose=False)
     with pytest.raises(lrp.WeightFileError, match=r"is a SavedModel of TensorFlow.*m\.save\('model\.h5'\)"):
         lrp.load(tmp_path / "saved")
+
+
+# The tutorials by name, and which cases or tests above open them; an empty list is one that does not open.
+TUTORIALS = {
+    "TextVectorization inside": [test_sentences_go_in],
+    "text classification from scratch, custom standardize": [test_a_custom_standardize_needs_the_model_behind_it],
+    "bidirectional IMDB": ["bidirectional IMDB"],
+    "weather": ["weather"],
+    "seq2seq of characters": ["seq2seq, states passed"],
+    "ConvLSTM2D": [],
+    "video: TimeDistributed(Conv2D)": [],
+    "CNN-LSTM: TimeDistributed(Conv1D)": ["CNN-LSTM with places", "CNN-LSTM, other settings"],
+    "Conv1D, MaxPool, GRU": ["Conv1D, MaxPool, GRU"],
+    "custom attention": ["custom attention"],
+    "custom attention with a bias for each step": ["a bias for each step"],
+    "classic functional attention": ["classic attention", "classic attention, with a Lambda"],
+    "several inputs and outputs": ["several outputs"],
+    "siamese": ["siamese"],
+    "Luong": ["Luong"],
+    "the last state is the query": ["the last state is the query"],
+    "stateful": ["stateful"],
+    "subclassed, .keras": [test_a_subclassed_model_opens_as_a_functional_one],
+    "subclassed, .weights.h5": [test_the_weights_of_a_subclassed_model_are_not_guessed_wrong],
+    "mask_zero": ["padding behind", "padding before", "mask and backwards", "mask and the mean"],
+    "mask_zero and Attention": ["mask and Attention"],
+    "mask_zero and numbers": ["words with a mask, and numbers", "padded words, and numbers"],
+    "mask_zero and GlobalMaxPooling or Flatten": [test_a_layer_that_sees_the_padding_is_warned_of],
+    "return_state": ["return_state"],
+    "mixed_float16": [test_half_precision],
+    "BatchNorm, LayerNorm, Dropout": ["norms between"],
+    "merge modes of Bidirectional": [f"Bidirectional {mode}" for mode in ("concat", "sum", "mul", "ave", None)],
+    "autoencoder": ["autoencoder"],
+    "multi-horizon": ["multi-horizon"],
+    "MultiHeadAttention, residual": ["MultiHeadAttention, residual"],
+    "RNN of cells, operators, dilation, without Input": [
+        "RNN of cells", "residual by an operator", "causal, dilated", "Sequential without Input",
+    ],
+    "RNN of a custom cell": ["a cell of one's own"],
+    "convolutions and norms of Keras 3": [],  # all but Conv1DTranspose and UnitNormalization
+    "tf-keras": [test_keras_2],
+    "tf2onnx": ["tests/interop/test_onnx.py"],
+    "SavedModel, TFLite, checkpoint": [],
+}  # fmt: skip
+
+
+def test_most_tutorials_open():
+    for cases in TUTORIALS.values():
+        assert all(callable(case) or case in CASES or case.endswith(".py") for case in cases)
+    assert len(TUTORIALS) == 36
+    assert sum(map(bool, TUTORIALS.values())) >= 31

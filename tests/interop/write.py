@@ -303,7 +303,7 @@ def _final_state(lstm, inputs):
 
 
 def write_native(folder):
-    """Our own format, to see in years to come that version 1 is still read; the scores are our own."""
+    """Our own format, to see in years to come that version 2 is still read; the scores are our own."""
     for name in ("reference", "every"):
         ours = zoo.NETWORKS[name].model()
         x = zoo.inputs(ours)

@@ -16,7 +16,6 @@ from lrpnumpy.files.safe import Fields, nearby
 from lrpnumpy.layers import Activation, Softmax, Subtract
 
 PROBABILITIES = ("softmax", "log_softmax", "sigmoid")
-SAME = {"swish": "silu"}  # names of Keras that are others here
 OPERATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Gelu": "gelu", "Silu": "silu", "Relu6": "relu6"}
 PLAIN = ("Activation", "Softmax", "ReLU", "LeakyReLU", "ELU", *OPERATIONS)  # layers that are nothing but an activation
 
@@ -29,35 +28,35 @@ class Function(NamedTuple):
     most: float | None = None
 
 
-def names() -> tuple[str, ...]:
-    """Activations that a setting can name: those of the table, but for the one whose slope differs in Keras."""
-    return tuple(name for name in ACTIVATIONS if name not in ("leaky_relu", "hard_sigmoid_3", "gelu_tanh"))
+# Activations that a setting can name. Those of hard_sigmoid depend on the version of Keras.
+_NAMED = {
+    **{name: Function(name) for name in ACTIVATIONS if name not in ("hard_sigmoid", "hard_sigmoid_3", "gelu_tanh")},
+    **{name: Function(name) for name in PROBABILITIES},
+    "swish": Function("silu"),
+    "leaky_relu": Function("leaky_relu", 0.2),  # that of the function; the layer LeakyReLU has another
+    "relu6": Function("relu", most=6.0),
+}
 
 
 def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation", default: str = "linear") -> Function:
     """The activation of a setting."""
     given: Any = s.value.get(key, default)
     if isinstance(given, dict):
-        inner = given.get("config")
-        if given.get("class_name") == "function" and isinstance(inner, str):
+        kind, inner = given.get("class_name"), given.get("config")
+        if kind == "function" and isinstance(inner, str):
             given = inner
-        elif given.get("class_name") in PLAIN and isinstance(inner, dict):
+        elif kind in PLAIN and isinstance(inner, dict):
             if inner.get("axis", -1) not in (-1, [-1]):
                 b.refuse(f"{key} must be a Softmax over the features, axis -1, it has {inner['axis']!r:.80}")
-            return _of_layer(b, layer, str(given["class_name"]), Fields(b.source, layer.settings.where, inner))
-    given = "linear" if given is None else given
-    if given == "leaky_relu":
-        return Function("leaky_relu", 0.2)  # that of the function; the layer LeakyReLU has another
-    if given == "relu6":
-        return Function("relu", most=6.0)
-    if given == "hard_sigmoid":
-        return Function(_hard_sigmoid(b, layer))
-    name = SAME.get(given, given) if isinstance(given, str) else given
-    if name in ("softmax", "log_softmax") or (isinstance(name, str) and name in names()):
-        return Function(name)
-    shown = given if isinstance(given, str) else "a custom function"
+            return _of_layer(b, layer, str(kind), Fields(b.source, layer.settings.where, inner))
+    name = "linear" if given is None else given
+    if name == "hard_sigmoid":
+        return Function(_hard_sigmoid(b))
+    if isinstance(name, str) and name in _NAMED:
+        return _NAMED[name]
+    shown = name if isinstance(name, str) else "a custom function"
     b.refuse(
-        f"{key} is {shown[:80]}, which is not supported{nearby(shown, names())}; to say what the layer does, write "
+        f"{key} is {shown[:80]}, which is not supported{nearby(shown, _NAMED)}; to say what the layer does, write "
         f"custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
     )
 
@@ -88,11 +87,10 @@ def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Functio
         return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)
     if kind == "ELU":
         return Function("elu", s.number("alpha", 1.0))
-    key = next((key for key in ("negative_slope", "alpha") if s.has(key)), None)
-    return Function("leaky_relu", 0.3 if key is None else s.number(key))
+    return Function("leaky_relu", s.number(s.first("negative_slope", "alpha"), 0.3))
 
 
-def _hard_sigmoid(b: KerasBuild, layer: KerasLayer) -> str:
+def _hard_sigmoid(b: KerasBuild) -> str:
     """Which of the two functions of one name is meant: the version of Keras decides."""
     major = (b.version or "").split(".")[0]
     if major not in ("1", "2", "3"):
@@ -109,7 +107,7 @@ def activation(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     """A layer that is an activation."""
     layer, x = call.layer, xs[0]
     axis = call.setting("axis", -1)
-    b.plain(replace(call, options={key: value for key, value in call.options.items() if key != "axis"}))
+    b.plain(call.without("axis"))
     if layer.kind == "Softmax" and axis not in (-1, [-1], 2 if x.has_steps else 1):
         if x.has_steps and axis in (1, -2, [1], [-2]):
             x = b.with_steps(layer, x)
@@ -128,11 +126,8 @@ def apply(b: KerasBuild, layer: KerasLayer, x: NetworkValue, given: Function) ->
         return replace(x, part_of=(*WEIGHTS, *x.part_of[1:]))
     if name in PROBABILITIES:
         x = b.value(layer, x)
-        if b.raw(x) is not None and name == "log_softmax":
-            b.refuse("is the log_softmax of an input, which is not supported")
-        if b.raw(x) is not None:
-            return b.vectors(Softmax() if name == "softmax" else Activation(name), x)
-        return replace(b.rows(x), probability=name)
+        made = replace(b.rows(x), probability=name)
+        return made if b.raw(x) is None else b.taken(made)  # of an input it is applied at once
     label = "" if layer.kind in PLAIN else f"{layer.name}_{name}"
     y = b.each(Activation(name, given.alpha), b.value(layer, x), name=label)
     if given.most is None:

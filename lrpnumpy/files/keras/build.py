@@ -1,6 +1,6 @@
 """A Keras graph on its way to a Model: its inputs, masks, and arrays from the file; the rest is the one builder.
 
-What each layer means is said by functions in tables, see layers.py. They get the `KerasBuild` and add nodes to it.
+The meaning of a layer is a function in a table, see layers.py: it takes the `KerasBuild` and adds nodes to it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, UserCodeError, WeightFileError
+from lrpnumpy.files.build.layers import OPERATIONS
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
+from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.safe import Fields, Shape
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import Embedding, Layer, Size
+from lrpnumpy.layers import Embedding, Layer, Size, Transpose
 
 # The arrays of a layer, name to path, in Keras' order: kernel, recurrent kernel, bias, forwards before backwards.
 Paths = Callable[[KerasLayer], dict[str, str]]
@@ -26,7 +28,6 @@ Custom = Mapping[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Layer]]
 STEPS = Dim.named("T")  # a number of steps that the file leaves open
 PRODUCTS = ("the products of two series, which are an attention only with a softmax and a second Dot",)
 WEIGHTS = ("the weights of an attention, which are understood only before a Dot with a series",)
-NUMBER = "takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it"
 MASK = ("a mask",)  # what Keras 3 computes beside the network to find the padding
 
 
@@ -147,8 +148,8 @@ class KerasBuild(NetworkBuild):
                 self.refuse(
                     "takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it"
                 )
-            (found,) = self.meant(call, [x.widened([1]) for x in xs])
-            return [found] if shapes else [found.taking(1, 0)]
+            (vector,) = self.meant(call, [x.widened([1]) for x in xs])
+            return [vector] if shapes else [vector.taking(1, 0)]
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
@@ -198,32 +199,39 @@ class KerasBuild(NetworkBuild):
         """All arrays of a layer."""
         return self.take(layer, list(self.paths(layer).values()), shapes)
 
+    def with_bias(
+        self, layer: KerasLayer, s: Fields, shapes: Sequence[Shape], bias: Shape, paths: Sequence[str] | None = None
+    ) -> list[Any]:
+        """The arrays of a layer, or those at `paths`; the last one is its bias, or None if it has none."""
+        paths = list(self.paths(layer).values()) if paths is None else paths
+        if s.boolean("use_bias", True):
+            return self.take(layer, paths, [*shapes, bias])
+        return [*self.take(layer, paths, shapes), None]
+
     # --------------------------------------------------------------------------------------------------------- values
 
     def entry(self, layer: KerasLayer, ref: Ref) -> NetworkValue:
         """An input of the whole network; what it holds is known once something takes it."""
         shape = next((s for key in SHAPES if isinstance(s := layer.settings.value.get(key), list)), None)
-        name = self.fresh(layer.name)
+        self.where, name = layer.settings.where, self.fresh(layer.name)
         inner = None if shape is None else shape[1:]
         entry = self.entries[name] = KerasInput(ref, inner)
-        steps: Any = STEPS
-        if inner is not None:
-            last = inner[-1] if inner else None
-            entry.size = last if len(inner) <= 2 and type(last) is int and last > 0 else None
-            entry.steps = len(inner) != 1
-            steps = (as_length(inner[0]) if len(inner) in (2, 3) else None) or STEPS
-            places = [n for n in map(as_length, inner[1:]) if n is not None]
-            if len(inner) == 3 and len(places) == 2:  # places and features of each step, which are one vector here
-                entry.size = product(places)
-                whole = self._of_entry(name, steps)
-                self.note(f"a step of {name!r} has {places[0]} places of {places[1]} numbers; relevance is for each")
-                return replace(whole, axes=("N", "T", "F", "F"), index=whole.index.reshape(places))
+        if inner is None:
+            return self._of_entry(name, STEPS)
+        *places, last = map(as_length, inner or [None])
+        entry.steps = len(inner) != 1
+        steps: Any = places[0] if places and len(inner) < 4 and places[0] else STEPS
+        if len(inner) == 3 and places[1] and last:  # places and features of each step, which are one vector here
+            entry.size = product([places[1], last])
+            value = self._of_entry(name, steps)
+            self.note(f"a step of {name!r} has {places[1]} places of {last} numbers; relevance is for each")
+            return replace(value, axes=("N", "T", "F", "F"), index=value.index.reshape(places[1], last))
+        entry.size = last if len(inner) < 3 else None
         return self._of_entry(name, steps)
 
     def _of_entry(self, name: str, steps: Any, **change: Any) -> NetworkValue:
         """The value of an input, of as many features as are known."""
         entry = self.entries[name]
-        self.where = name[:80]
         self.room(entry.size or 0)
         self.sizes[name] = Size(entry.size or 0, entry.steps, f"value {name!r}")
         axes = ("N", "T", "F") if entry.steps else ("N", "F")
@@ -238,10 +246,9 @@ class KerasBuild(NetworkBuild):
     def whole(self, x: NetworkValue) -> KerasInput | None:
         """The input that a value is, all of its features; None for any other value."""
         entry = self.entries.get(x.values[0]) if len(x.values) == 1 else None
-        if entry is None:
+        if entry is None or (x.width and not np.array_equal(x.index.reshape(-1), np.arange(entry.size or 0))):
             return None
-        size = entry.size if x.width and entry.size else 0
-        return entry if np.array_equal(x.index.reshape(-1), np.arange(size)) else None
+        return entry
 
     def raw(self, x: NetworkValue) -> KerasInput | None:
         """The same, unless it is an input of token ids."""
@@ -266,21 +273,35 @@ class KerasBuild(NetworkBuild):
         if entry.words is not None:
             self.refuse("takes an input of token ids, which an Embedding takes too; only one of them can")
         if entry.size is None:
-            paths = [] if width is not None else list(self.paths(layer).values())
-            if paths:
+            if width is None and (paths := list(self.paths(layer).values())):
                 *_, width = (1, *self.source.shape(paths[0])[-2:][:1])
             if width is None:
                 self.refuse("takes an input of which the file does not say how many features it has")
             entry.size = width
-        if not x.width:
-            where = self.where
-            x = self._of_entry(x.values[0], x.steps, mask=x.mask)
-            self.where = where
-        return x
+        return x if x.width else self._of_entry(x.values[0], x.steps, mask=x.mask)
+
+    def operation(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
+        """The result of an operation of the builder, with any axes."""
+        node = OperationNode(kind, "", self.where, (), (), attributes)
+        made: NetworkValue = OPERATIONS[kind](self, node, values)
+        return replace(made, part_of=())
+
+    def emit(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
+        """The same with steps and features as a layer takes them."""
+        return self.settled(self.operation(kind, *values, **attributes))
 
     def settled(self, x: NetworkValue) -> NetworkValue:
-        """The value with two axes besides the batch as Keras has them: steps, and features."""
-        return self.steps_of(x, 1) if x.axes == ("N", "F", "F") else x
+        """The value with its second axis as steps and its third as features, as Keras has them."""
+        if x.axes == ("N", "F", "F"):
+            return self.steps_of(x, 1)
+        if x.axes == ("N", "T"):
+            return self.flattened(x)
+        if x.axes == ("N", "F", "T"):
+            series = self.rows(x.moved([0, 2, 1]))
+            if series.length is None:
+                self.refuse("must exchange the two axes of a series with a fixed number of steps")
+            return self.vectors(Transpose(series.length), series, steps=series.width)
+        return x
 
     def with_steps(self, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
         """A value that has steps, or an error."""
@@ -338,33 +359,10 @@ def as_length(value: Any) -> int | None:
     return value if type(value) is int and 0 < value < 2**31 else None
 
 
-def number(layer: KerasLayer, key: str, default: int | None = None, least: int = 1) -> int:
-    """A setting that is a whole number, alone or in a list of one."""
-    value = layer.settings.value.get(key)
-    value = value[0] if isinstance(value, list) and len(value) == 1 else default if value is None else value
-    if type(value) is not int or not least <= value < 2**31:
-        layer.refuse(f"{key} must be a whole number from {least}, it is {value!r:.80}")
-    return value
-
-
-def one_of(layer: KerasLayer, s: Fields, key: str, known: Sequence[str], default: str | None = None) -> str:
-    """A setting that is one of some names."""
-    value = s.value.get(key, default)
-    if value not in known:
-        shown = value if isinstance(value, str) else "a custom function" if value else "not said"
-        layer.refuse(f"{key} must be one of {', '.join(known)}, it is {shown}")
-    return str(value)
-
-
-def last_axis(layer: KerasLayer, x: NetworkValue, given: Any = None) -> None:
-    """Raise unless the setting `axis` means the features."""
-    axis = layer.settings.value.get("axis", -1) if given is None else given
-    axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
-    if type(axis) is not int or axis not in (-1, 2 if x.has_steps else 1):
-        layer.refuse(f"must have the axis of the features, -1, it has {axis!r:.80}")
-
-
-def channels_last(layer: KerasLayer) -> None:
-    """Raise if features come before steps."""
-    if layer.settings.value.get("data_format") not in (None, "channels_last"):
-        layer.refuse("must have data_format='channels_last'")
+def modern(b: KerasBuild, s: Fields) -> Fields:
+    """Settings of a recurrent or Dense layer of Keras 1 under their later names."""
+    renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
+    if "output_dim" not in s.value or "units" in s.value:
+        return s
+    b.version = b.version or "1"
+    return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})

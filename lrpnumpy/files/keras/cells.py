@@ -8,79 +8,58 @@ from typing import Literal
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import function_of_cell
-from lrpnumpy.files.keras.build import KerasBuild, one_of
-from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import Fields, Shape
-from lrpnumpy.layers import (
-    GRU,
-    LSTM,
-    RNN,
-    Add,
-    Average,
-    Bidirectional,
-    Cell,
-    Concat,
-    Layer,
-    Multiply,
-    Reverse,
-)
+from lrpnumpy.files.keras.build import KerasBuild, modern
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer, cells_of
+from lrpnumpy.files.safe import Fields
 
 KINDS = ("LSTM", "CuDNNLSTM", "GRU", "CuDNNGRU", "SimpleRNN")
 
 
-def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> Cell:
+def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> lrp.Cell:
     """The cell of one direction, with the activations that are usual for it."""
     u = s.integer("units")
-    bias = s.boolean("use_bias", True)
     if kind == "SimpleRNN":
-        K, R, *rest = b.take(layer, paths, [(D, u), (u, u), *([(u,)] if bias else [])])
-        return RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), rest[0] if rest else None)
-    if kind in ("GRU", "CuDNNGRU"):
-        b.note("Keras' gates z, r, h are taken as z, r, n")
-        return _gru(b, layer, kind, s, paths, D)
-    b.note("Keras' gates i, f, c, o are taken as i, f, g, o")
-    if kind == "CuDNNLSTM":
-        U, W, both = _cudnn(b, layer, paths, D, u, 4)
-        return LSTM(U, W, both.sum(axis=0))
-    if len(paths) == 12:
-        b.note("the 12 arrays of Keras 1 are in the order i, c, f, o")
-        return LSTM(*_keras1(b, layer, paths, D, u, (0, 2, 1, 3)))
-    K, R, *rest = b.take(layer, paths, [(D, 4 * u), (u, 4 * u), *([(4 * u,)] if bias else [])])
-    return LSTM(*_gates(K, R, 4), rest[0].reshape(4, u) if rest else None)
+        K, R, bias = b.with_bias(layer, s, [(D, u), (u, u)], (u,), paths)
+        return lrp.RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), bias)
+    gates = 3 if kind.endswith("GRU") else 4
+    b.note(_NOTES[gates])
+    after = gates == 3 and s.boolean("reset_after", False)
+    if kind.startswith("CuDNN"):
+        U, W, bias = _cudnn(b, layer, paths, D, u, gates)
+        after = gates == 3
+        if not after:
+            bias = bias.sum(axis=0)
+    elif len(paths) == 3 * gates:  # of Keras 1: kernel, recurrent kernel and bias of each gate are separate arrays
+        order = {3: "z, r, h", 4: "i, c, f, o"}[gates]
+        b.note(f"the {len(paths)} arrays of Keras 1 are in the order {order}")
+        arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * gates)
+        U, W, bias = (np.stack([arrays[3 * g + k].T for g in _KERAS_1[gates]]) for k in range(3))
+        after = False
+    else:
+        shape = (2, gates * u) if after else (gates * u,)
+        K, R, bias = b.with_bias(layer, s, [(D, gates * u), (u, gates * u)], shape, paths)
+        U, W = K.T.reshape(gates, u, D), R.T.reshape(gates, u, u)
+        if bias is not None:
+            bias = bias.reshape(*shape[:-1], gates, u)
+    if gates == 4:
+        return lrp.LSTM(U, W, bias)
+    return _after(U, W, bias) if after else lrp.GRU(U, W, bias, reset_after=False)
 
 
-def _gru(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> GRU:
-    u = s.integer("units")
-    if kind == "CuDNNGRU":
-        U, W, both = _cudnn(b, layer, paths, D, u, 3)
-        return _after(U, W, both)
-    if len(paths) == 9:
-        b.note("the 9 arrays of Keras 1 are in the order z, r, h")
-        return GRU(*_keras1(b, layer, paths, D, u, (0, 1, 2)), reset_after=False)
-    bias, after = s.boolean("use_bias", True), s.boolean("reset_after", False)
-    shape: Shape = (2, 3 * u) if after else (3 * u,)
-    K, R, *rest = b.take(layer, paths, [(D, 3 * u), (u, 3 * u), *([shape] if bias else [])])
-    U, W = _gates(K, R, 3)
-    if not after:
-        return GRU(U, W, rest[0].reshape(3, u) if rest else None, reset_after=False)
-    return _after(U, W, rest[0].reshape(2, 3, u) if rest else None)
+_NOTES = {3: "Keras' gates z, r, h are taken as z, r, n", 4: "Keras' gates i, f, c, o are taken as i, f, g, o"}
+_KERAS_1 = {3: (0, 1, 2), 4: (0, 2, 1, 3)}  # positions of our gates in Keras 1
 
 
-def _after(U: np.ndarray, W: np.ndarray, both: np.ndarray | None) -> GRU:
+def _after(U: np.ndarray, W: np.ndarray, both: np.ndarray | None) -> lrp.GRU:
     """A GRU with the reset gate after the product, and a bias (2, 3, u): that of the inputs and that of the states."""
     if both is None:
-        return GRU(U, W)
+        return lrp.GRU(U, W)
     b = both[0].copy()
     b[:2] += both[1, :2]  # the bias of h's states is inside the product with r
-    return GRU(U, W, b, both[1, 2].copy())
-
-
-def _gates(K: np.ndarray, R: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """U (G,u,D) and W (G,u,u) from a kernel (D, G u) and a recurrent kernel (u, G u)."""
-    u = len(R)
-    return K.T.reshape(count, u, -1), R.T.reshape(count, u, u)
+    return lrp.GRU(U, W, b, both[1, 2].copy())
 
 
 def _cudnn(
@@ -96,15 +75,6 @@ def _cudnn(
     return U, np.stack(np.split(R, count, axis=1)), both.reshape(2, count, u)
 
 
-def _keras1(
-    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, order: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kernel, recurrent kernel and bias of each gate are separate arrays."""
-    arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * len(order))
-    U, W, bias = (np.stack([arrays[3 * g + k].T for g in order]) for k in range(3))
-    return U, W, bias
-
-
 # ----------------------------------------------------------------------------------------------------- layers of cells
 
 
@@ -117,10 +87,10 @@ def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     cells, paths = _cells(b, layer), list(b.paths(layer).values())
     if s.boolean("go_backwards", False):
         b.note("go_backwards: the steps are reversed before the layer")
-        x = b.vectors(Reverse(), x, name=f"{layer.name}_reversed")
+        x = b.vectors(lrp.Reverse(), x, name=f"{layer.name}_reversed")
     states: list[NetworkValue] = []
     for k, (kind, inner) in enumerate(cells):
-        each = len(paths) if len(cells) == 1 else _count(inner)
+        each = len(paths) if len(cells) == 1 else 2 + inner.boolean("use_bias", True)
         own, paths = paths[:each], paths[each:]
         cell = _cell(b, layer, kind, inner, own, x.width)
         count = len(cell.OUTPUTS) - 1
@@ -140,34 +110,16 @@ def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
         b.note("stateful is left out: every sequence starts from a zero state, as after reset_states()")
     if layer.kind != "RNN":
         return [(layer.kind, modern(b, s))]
-    outer = s.object("cell")
-    found = [outer]
-    if outer.string("class_name") == "StackedRNNCells":
-        items = outer.object("config").items("cells")
-        found = [Fields(b.source, s.where, item) for item in items]
-    kinds = [cell.string("class_name") for cell in found]
-    if unknown := [kind for kind in kinds if kind.removesuffix("Cell") not in ("LSTM", "GRU", "SimpleRNN")]:
+    cells = cells_of(s)
+    if unknown := [kind for kind, _ in cells if kind.removesuffix("Cell") not in KINDS]:
         b.refuse(
             f"is supported around LSTMCell, GRUCell and SimpleRNNCell only, it holds {unknown[0][:80]!r}; to say what "
             f"the layer does, write custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
         )
-    return [(kind.removesuffix("Cell"), cell.object("config")) for kind, cell in zip(kinds, found, strict=True)]
+    return [(kind.removesuffix("Cell"), settings) for kind, settings in cells]
 
 
-def _count(s: Fields) -> int:
-    return 2 + s.boolean("use_bias", True)
-
-
-def modern(b: KerasBuild, s: Fields) -> Fields:
-    """Settings of a recurrent or Dense layer of Keras 1 under their later names."""
-    renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
-    if "output_dim" not in s.value or "units" in s.value:
-        return s
-    b.version = b.version or "1"
-    return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
-
-
-def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> Cell:
+def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> lrp.Cell:
     """One cell with its activations."""
     cell = cell_of(b, layer, kind, s, paths, D)
     keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
@@ -176,7 +128,9 @@ def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[st
 
 _DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid"}
 _MERGES: dict[str, Literal["concat", "sum", "mean"]] = {"concat": "concat", "sum": "sum", "ave": "mean"}
-_JOINS: dict[str, Callable[[], Layer]] = {"concat": Concat, "sum": Add, "ave": Average, "mul": Multiply}
+_JOINS: dict[str, Callable[[], lrp.Layer]] = {
+    "concat": lrp.Concat, "sum": lrp.Add, "ave": lrp.Average, "mul": lrp.Multiply,
+}  # fmt: skip
 
 
 def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[NetworkValue]:
@@ -194,19 +148,19 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     returns, sequences = sides[0].boolean("return_state", False), sides[0].boolean("return_sequences", False)
     merge = layer.settings.value.get("merge_mode", "concat")
     if merge is not None:
-        merge = one_of(layer, layer.settings, "merge_mode", tuple(_JOINS), "concat")
+        merge = layer.one_of("merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
-        out = b.vectors(Bidirectional(forward, backward, _MERGES[merge]), x)
+        out = b.vectors(lrp.Bidirectional(forward, backward, _MERGES[merge]), x)
         return [out if sequences else _last(out)]
     if len(starts) % 2:
         b.refuse(f"has {len(starts)} initial states, which cannot be split into forward and backward ones")
     half = len(starts) // 2
     ahead = b.vectors(forward, x, *starts[:half], name=f"{layer.name}_forward")
-    mirrored = b.vectors(Reverse(), x, name=f"{layer.name}_reversed")
+    mirrored = b.vectors(lrp.Reverse(), x, name=f"{layer.name}_reversed")
     back = b.vectors(backward, mirrored, *starts[half:], name=f"{layer.name}_backward")
     ends = [_last(ahead), _last(back)]
     if sequences:
-        ends = [ahead, b.vectors(Reverse(), back, name=f"{layer.name}_in_order")]
+        ends = [ahead, b.vectors(lrp.Reverse(), back, name=f"{layer.name}_in_order")]
     joined = ends if merge is None else [b.vectors(_JOINS[merge](), *ends)]
     return [*joined, *((*_states(ahead, forward), *_states(back, backward)) if returns else ())]
 
@@ -234,6 +188,6 @@ def _last(out: NetworkValue) -> NetworkValue:
     return NetworkValue((f"{out.values[0]}:last",), ("N", "F"), out.index)
 
 
-def _states(out: NetworkValue, cell: Cell) -> list[NetworkValue]:
+def _states(out: NetworkValue, cell: lrp.Cell) -> list[NetworkValue]:
     """The states after the last step: h, and of an LSTM c."""
     return [NetworkValue((out.values[0] + name,), ("N", "F"), out.index) for name in cell.OUTPUTS if name]

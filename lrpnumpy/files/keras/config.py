@@ -6,11 +6,12 @@ layer computes. A class that is not known is not refused at once: `parse` finds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
 from lrpnumpy.files.safe import Fields, Source
+from lrpnumpy.layers.windows import WindowSteps
 
 MODELS = ("Sequential", "Functional", "Model")
 
@@ -31,6 +32,44 @@ class KerasLayer:
     def refuse(self, reason: str) -> NoReturn:
         """Raise an error that names the layer."""
         self.settings.refuse(reason)
+
+    def number(self, key: str, default: int | None = None, least: int = 1) -> int:
+        """A setting that is a whole number, alone or in a list of one."""
+        value = without_list(self.settings.value.get(key))
+        value = default if value is None else value
+        if type(value) is not int or not least <= value < 2**31:
+            self.refuse(f"{key} must be a whole number from {least}, it is {value!r:.80}")
+        return value
+
+    def one_of(self, key: str, known: Sequence[str], default: str | None = None) -> str:
+        """A setting that is one of some names."""
+        value = self.settings.value.get(key, default)
+        if value not in known:
+            shown = value if isinstance(value, str) else "a custom function" if value else "not said"
+            self.refuse(f"{key} must be one of {', '.join(known)}, it is {shown}")
+        return str(value)
+
+    def last_axis(self, axes: int, given: Any = None) -> None:
+        """Raise unless the setting `axis`, or the one given, means the last of some axes."""
+        axis = without_list(self.settings.value.get("axis", -1) if given is None else given)
+        if type(axis) is not int or axis not in (-1, axes - 1):
+            self.refuse(f"must have the axis of the features, -1, it has {axis!r:.80}")
+
+    def channels_last(self) -> None:
+        """Raise if features come before steps."""
+        if self.settings.value.get("data_format") not in (None, "channels_last"):
+            self.refuse("must have data_format='channels_last'")
+
+    def windows(self) -> WindowSteps:
+        """The windows of a convolution."""
+        padding = self.one_of("padding", ("valid", "same", "causal"), "valid")
+        width, stride = self.number("kernel_size"), self.number("strides", 1)
+        return WindowSteps(width, stride, self.number("dilation_rate", 1), padding)
+
+
+def without_list(value: Any) -> Any:
+    """A setting that Keras may put into a list of one."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 class Ref(NamedTuple):
@@ -60,6 +99,10 @@ class KerasCall:
     def setting(self, key: str, default: Any = None) -> Any:
         """The setting of the call, or else of the layer."""
         return self.options.get(key, self.layer.settings.value.get(key, default))
+
+    def without(self, *keys: str) -> KerasCall:
+        """The same call without some of its options."""
+        return replace(self, options={key: value for key, value in self.options.items() if key not in keys})
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +136,16 @@ class KerasGraph:
             stack.append((key, True))
             stack += [(ref[:2], False) for ref in reversed(call.needs) if ref[:2] not in done]
         return list(done.items())
+
+
+def cells_of(settings: Fields) -> list[tuple[str, Fields]]:
+    """The class and the settings of each cell of an RNN, one on top of the other."""
+    outer = settings.object("cell")
+    cells = [outer]
+    if outer.string("class_name") == "StackedRNNCells":
+        items = outer.object("config").items("cells")
+        cells = [Fields(settings.source, settings.where, item) for item in items]
+    return [(cell.string("class_name"), cell.object("config")) for cell in cells]
 
 
 Known = Callable[[str, str], bool]  # whether a layer is understood, by its class and its name

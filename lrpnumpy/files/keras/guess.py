@@ -99,7 +99,16 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         f"{more}cells with their usual activations, readout {readout!r}, output {output!r}; say readout=, output= or "
         "config= where this is wrong, and check=(x, y) to be sure"
     )
-    return Guess({"class_name": "Sequential", "config": _layers(chain, [*hidden, output], readout)}, text)
+    order: list[str] = []
+    top = max((k for k, part in enumerate(chain) if part.kind not in ("Dense", "Embedding")), default=-1)
+    for k, part in enumerate(chain):
+        order.append(part.name)
+        if k == top and readout in _POOLS:
+            order.append(readout)
+        if part.kind == "Dense" and hidden:
+            order.append(hidden.pop(0))
+    steps = [LayerHint(name, {}) for name in order]
+    return Guess(_graph(source, {part.name: part for part in parts}, steps, readout, output), text)
 
 
 # ---------------------------------------------------------------------------------------------------- by `layers`
@@ -117,85 +126,72 @@ def _example(source: Source, groups: Groups) -> str:
 
 
 def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> Guess:
-    """The configuration of a functional model: an entry of `layers` takes what is before it, a join what it names."""
+    """The configuration that `layers` describes."""
     steps = layer_hints(source, asked.layers or ())
+    parts: dict[str, _Part] = {}
+    for name, paths in groups.items():
+        if name not in {step.name for step in steps}:
+            continue
+        part = _part(source, name, paths)
+        if part is None:
+            shapes = [source.shape(path) for path in paths]
+            raise source.error("", f"has the layer {name[:80]!r} with arrays {shapes}, which is not understood")
+        parts[name] = part
+    unknown = [step.name for step in steps if step.name not in (*parts, "concat", *_POOLS, *ACTIVATIONS, "softmax")]
+    if unknown:
+        known = ", ".join([*groups, "concat(...)", *_POOLS])
+        raise source.error("", f"layers must name layers of the file, activations, or {known}, got {unknown[0][:80]!r}")
+    text = "holds weights without their configuration: built as layers= describes; check=(x, y) confirms it"
+    return Guess(_graph(source, parts, steps, asked.readout or "last", asked.output or "linear"), text)
+
+
+def _graph(
+    source: Source, parts: dict[str, _Part], steps: Sequence[LayerHint], readout: str, output: str
+) -> dict[str, Any]:
+    """The configuration of a functional model: an entry takes the value of the one before, a join those it names."""
     layers: dict[str, dict[str, Any]] = {}
     value = ""
     for k, step in enumerate(steps):
-        name, kind, settings = step.name, "", dict[str, Any]()
-        inputs = [value]
-        if name in groups:
-            part = _part(source, name, groups[name])
-            if part is None:
-                shapes = [source.shape(path) for path in groups[name]]
-                raise source.error("", f"has the layer {name[:80]!r} with arrays {shapes}, which is not understood")
-            kind, settings = part.kind, dict(part.settings)
+        name, inputs = step.name, [value]
+        if name in parts:
+            kind, settings = parts[name].kind, parts[name].settings
             inner = settings["layer"]["config"] if kind == "Bidirectional" else settings
             if "units" in inner and kind != "Dense":
-                inner["return_sequences"] = _has_steps(source, groups, steps[k + 1 :], asked)
+                inner["return_sequences"] = readout == "every" or any(
+                    _takes_steps(parts, one) for one in steps[k + 1 :]
+                )
             if not value:
-                shape = [None, None] if kind == "Embedding" else [None, None, part.inputs]
+                shape = [None, None] if kind == "Embedding" else [None, None, parts[name].inputs]
                 layers["x"] = _configured("InputLayer", "x", {"batch_input_shape": shape}, [])
                 inputs = ["x"]
         elif name == "concat":
-            kind, name, inputs = "Concatenate", f"concat_{k}", [str(one) for one in step.settings.values()]
+            kind, name, settings = "Concatenate", f"concat_{k}", {}
+            inputs = [str(one) for one in step.settings.values()]
         elif name in _POOLS:
-            kind, name = _POOLS[name], f"pool_{k}"
-        elif name in ACTIVATIONS or name == "softmax":
-            kind, name, settings = "Activation", f"{name}_{k}", {"activation": name}
+            kind, name, settings = _POOLS[name], f"pool_{k}", {}
         else:
-            known = ", ".join([*groups, "concat(...)", *_POOLS])
-            raise source.error("", f"layers must name layers of the file, activations, or {known}, got {name[:80]!r}")
+            kind, name, settings = "Activation", f"{name}_{k}", {"activation": name}
         layers[name] = _configured(kind, name, settings, inputs)
         value = name
-    if asked.output not in (None, "linear"):
-        layers["probability"] = _configured("Activation", "probability", {"activation": asked.output}, [value])
-        value = "probability"
-    order = [name for name in groups if name in layers]  # as in the file, which is how Keras finds the arrays
-    order += [name for name in layers if name not in groups]
-    ends = {"input_layers": [["x", 0, 0]], "output_layers": [[value, 0, 0]]}
+    layers["probability"] = _configured("Activation", "probability", {"activation": output}, [value])
+    order = [name for name in parts if name in layers]  # as in the file, which is how Keras finds the arrays
+    order += [name for name in layers if name not in parts]
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [["probability", 0, 0]]}
     config = {"name": "model", "layers": [layers[name] for name in order], **ends}
-    text = "holds weights without their configuration: built as layers= describes; check=(x, y) confirms it"
-    return Guess({"class_name": "Functional", "config": config}, text)
+    return {"class_name": "Functional", "config": config}
 
 
 def _configured(kind: str, name: str, settings: dict[str, Any], inputs: list[str]) -> dict[str, Any]:
     """A layer of a functional configuration."""
-    nodes = [[[one, 0, 0, {}] for one in inputs]] if inputs else []
+    nodes = [[[value, 0, 0, {}] for value in inputs]] if inputs else []
     return {"class_name": kind, "name": name, "config": {**settings, "name": name}, "inbound_nodes": nodes}
 
 
-def _has_steps(source: Source, groups: dict[str, list[str]], later: Sequence[LayerHint], asked: Hints) -> bool:
-    """Whether a recurrent layer hands on all of its steps: to another one, a join, a pool or an attention."""
-    for step in later:
-        part = _part(source, step.name, groups[step.name]) if step.name in groups else None
-        if (
-            step.name == "concat"
-            or step.name in _POOLS
-            or (part is not None and part.kind not in ("Dense", "Embedding"))
-        ):
-            return True
-    return asked.readout == "every"
-
-
-def _layers(chain: list[_Part], activations: list[str], readout: str) -> list[dict[str, Any]]:
-    """The list of layers of a configuration."""
-    top = max((k for k, part in enumerate(chain) if part.kind not in ("Dense", "Embedding")), default=-1)
-    left, found = iter(activations), []
-    first = chain[0]
-    shape = [None, None] if first.kind == "Embedding" else [None, None, first.inputs]
-    found.append({"class_name": "InputLayer", "config": {"name": "x", "batch_input_shape": shape}})
-    for k, part in enumerate(chain):
-        settings = {**part.settings, "name": part.name}
-        if part.kind == "Dense":
-            settings["activation"] = next(left)
-        elif part.kind != "Embedding":
-            inner = settings["layer"]["config"] if part.kind == "Bidirectional" else settings
-            inner["return_sequences"] = k < top or readout != "last"
-        found.append({"class_name": part.kind, "config": settings})
-        if k == top and readout in _POOLS:
-            found.append({"class_name": _POOLS[readout], "config": {"name": "pool"}})
-    return found
+def _takes_steps(parts: dict[str, _Part], step: LayerHint) -> bool:
+    """Whether an entry needs all steps of a recurrent layer before it: another one, a join, a pool, an attention."""
+    if step.name in parts:
+        return parts[step.name].kind not in ("Dense", "Embedding")
+    return step.name == "concat" or step.name in _POOLS
 
 
 def _part(source: Source, name: str, paths: list[str]) -> _Part | None:

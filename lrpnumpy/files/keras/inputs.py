@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.build.network import NetworkValue
-from lrpnumpy.files.keras.build import MASK, STEPS, KerasBuild, KerasInput, KerasWords, as_length, one_of
+from lrpnumpy.files.keras.build import MASK, STEPS, KerasBuild, KerasInput, KerasWords, as_length
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import MAX_NAMES, Fields
 from lrpnumpy.layers import Embedding
@@ -117,7 +117,7 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     """TextVectorization: a sentence to the ids of its words."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
-    one_of(layer, s, "output_mode", ("int",), "int")
+    layer.one_of("output_mode", ("int",), "int")
     if s.has("ngrams"):
         b.refuse("must have no ngrams")
     said = tuple(_named(s.value.get(key)) for key in ("standardize", "split"))
@@ -144,7 +144,7 @@ def looked_up(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     """StringLookup and IntegerLookup: words or numbers to ids."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
-    one_of(layer, s, "output_mode", ("int",), "int")
+    layer.one_of("output_mode", ("int",), "int")
     if s.boolean("invert", False):
         b.refuse("invert=True is not supported: it makes words of ids")
     unknown = s.integer("num_oov_indices", 1)

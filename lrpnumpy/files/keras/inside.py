@@ -12,7 +12,7 @@ import numpy as np
 
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild, channels_last, number, one_of
+from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.layers.windows import WindowSteps
@@ -42,22 +42,19 @@ def _places(b: KerasBuild, places: int, windows: WindowSteps) -> np.ndarray:
 def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D: at each step a matrix that is the same at each place."""
     places, n = x.index.shape
-    s = layer.settings
-    width, stride, dilation = (
-        number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
-    )
+    s, windows = layer.settings, layer.windows()
     if s.integer("groups", 1) != 1:
         b.refuse("has groups, which is not supported inside TimeDistributed")
-    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    filters, biased = s.integer("filters"), s.boolean("use_bias", True)
-    K, *rest = b.own_arrays(layer, [(width, n, filters), *([(filters,)] if biased else [])])
-    where = _places(b, places, WindowSteps(width, stride, dilation, padding))
+    filters = s.integer("filters")
+    K, bias = b.with_bias(layer, s, [(windows.width, n, filters)], (filters,))
+    where = _places(b, places, windows)
     b.room(len(where) * filters, places * n)
     V = np.zeros((len(where), filters, places, n), K.dtype)
     for k, row in enumerate(where):
         for w in np.flatnonzero((row >= 0) & (row < places)):
             V[k, :, row[w]] = K[w].T
-    bias = np.tile(rest[0], len(where)) if biased else None
+    if bias is not None:
+        bias = np.tile(bias, len(where))
     out = b.dense(_flat(x), 2, V.reshape(len(where) * filters, -1), bias)
     return apply(b, layer, _shaped(out, len(where), filters), function(b, layer, s))
 
@@ -66,9 +63,9 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D, or with Global all places together."""
     places, n = x.index.shape
     whole = layer.kind.startswith("Global")
-    size = places if whole else number(layer, "pool_size", 2)
-    stride = places if whole else number(layer, "strides", size)
-    padding = one_of(layer, layer.settings, "padding", ("valid", "same"), "valid")
+    size = places if whole else layer.number("pool_size", 2)
+    stride = places if whole else layer.number("strides", size)
+    padding = layer.one_of("padding", ("valid", "same"), "valid")
     where = _places(b, places, WindowSteps(size, stride, 1, padding))
     inside = np.clip(where, 0, places - 1)  # an entry that is padding counts for the one at the edge, in a maximum
     if "Max" in layer.kind:
@@ -89,7 +86,7 @@ def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     return _flat(x)
 
 
-INSIDE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
+TABLE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
     **dict.fromkeys(AT_PLACES, pool),
     "Conv1D": conv,
     "Flatten": flatten,
@@ -98,6 +95,6 @@ INSIDE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]
 
 def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """A layer inside each step."""
-    channels_last(layer)
+    layer.channels_last()
     b.room(x.width)
-    return INSIDE[layer.kind](b, layer, b.value(layer, x))
+    return TABLE[layer.kind](b, layer, b.value(layer, x))

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import is_same
+from lrpnumpy.files.build.constants import LAST
 from lrpnumpy.files.build.network import NetworkValue
-from lrpnumpy.files.keras.build import PRODUCTS, STEPS, WEIGHTS, KerasBuild, Meaning, last_axis, one_of
-from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.layers import (
-    Activation,
-    Add,
-    AdditiveAttention,
-    Affine,
-    Attention,
-    AttentionPool,
-    Average,
-    Concat,
-    Dense,
-    Flatten,
-    LastRow,
-    Layer,
-    Max,
-    Mean,
-    MultiHeadAttention,
-    Multiply,
-    Pad,
-    Repeat,
-    Reshape,
-    Reverse,
-    Slice,
-    Softmax,
-    Subtract,
-    Sum,
-    Transpose,
-)
+from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning
+from lrpnumpy.files.keras.config import KerasCall, KerasLayer, without_list
 from lrpnumpy.layers.base import ABSENT
 
 # ------------------------------------------------------------------------------------------------------------ joins
@@ -48,13 +23,14 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
     layer, kind = call.layer, call.layer.kind
     xs = [b.value(layer, x) for x in xs]
     if kind == "Concatenate":
-        last_axis(layer, xs[0], call.setting("axis", -1))
+        layer.last_axis(len(xs[0].axes), call.setting("axis", -1))
     elif (value := _constant(call)) is not None and len(xs) == 1 and kind in ("Add", "Multiply"):
-        constant = np.full(1, value)
-        return b.affine(xs[0], *((constant, None) if kind == "Multiply" else (None, constant)))
+        return b.emit(kind[:3], xs[0], np.array(value))
     else:
         b.plain(call)
-    if len(xs) == 1 and kind != "Subtract":
+    if kind == "Subtract" and len(xs) != 2:
+        b.refuse(f"must have two inputs, it has {len(xs)}")
+    if len(xs) == 1:
         return xs[0]
     is_seen = kind == "Concatenate" and (b.version or "").startswith("3")
     if is_seen and any(x.has_steps and x.mask is None for x in xs):  # a step is padding where all say so
@@ -64,81 +40,77 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         b.refuse("joins series of different numbers of steps, which is not supported")
     if kind in _MANY:
         return b.vectors(_MANY[kind](), *xs)
-    if kind == "Subtract":
-        if len(xs) != 2:
-            b.refuse(f"must have two inputs, it has {len(xs)}")
-        return b.vectors(Subtract(), *xs)
     out = xs[0]
     for x in xs[1:]:
-        out = _product(b, layer, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
+        out = _product(b, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
     return out
 
 
 def merge(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """The one layer that joined values in Keras 1."""
     layer = call.layer
-    mode = one_of(layer, layer.settings, "mode", tuple(_MODES), "sum")
+    mode = layer.one_of("mode", tuple(_MODES), "sum")
     if mode == "concat":
-        last_axis(layer, xs[0], layer.settings.value.get("concat_axis", -1))
+        layer.last_axis(len(xs[0].axes), layer.settings.value.get("concat_axis", -1))
     return join(b, replace(call, layer=replace(layer, kind=_MODES[mode])), xs)
 
 
 _MODES = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multiply", "max": "Maximum"}
-_MANY: dict[str, Any] = {"Concatenate": Concat, "Add": Add, "Average": Average}
+_MANY: dict[str, Any] = {
+    "Concatenate": lrp.Concat, "Add": lrp.Add, "Average": lrp.Average, "Subtract": lrp.Subtract,
+}  # fmt: skip
 
 
-def _constant(call: KerasCall) -> np.float32 | None:
+def _constant(call: KerasCall) -> float | None:
     """The one number that a call has beside its value."""
-    found = [*(one for one in call.others if one is not None), *call.options.values()]
-    is_number = len(found) == 1 and type(found[0]) in (int, float) and abs(found[0]) < 1e30
-    return np.float32(found[0]) if is_number else None
+    given = [*(argument for argument in call.others if argument is not None), *call.options.values()]
+    is_number = len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30
+    return given[0] if is_number else None
 
 
 def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width: bool) -> list[NetworkValue]:
-    """The values, those repeated that have one step, no steps or one feature where others have more."""
+    """The values; one step, no steps and one feature are repeated if other values have more."""
     series = next((x for x in xs if x.has_steps and x.length != 1), None)
     width = max(x.width for x in xs)
-    found = []
+    made = []
     for x in xs:
         if series is not None and x.has_steps and x.length == 1:
-            x = b.vectors(LastRow(), x, name=f"{layer.name}_vector")
+            x = b.vectors(lrp.LastRow(), x, name=f"{layer.name}_vector")
         if series is not None and not x.has_steps and same_width:
-            x = b.vectors(Repeat(), x, series, name=f"{layer.name}_repeated", steps=series.steps)
+            x = b.vectors(lrp.Repeat(), x, series, name=f"{layer.name}_repeated", steps=series.steps)
         if same_width and x.width == 1 and width > 1:
-            x = b.vectors(Dense(np.ones((width, 1), np.float32)), x, name=f"{layer.name}_wide")
-        found.append(x)
-    return found
+            x = b.vectors(lrp.Dense(np.ones((width, 1), np.float32)), x, name=f"{layer.name}_wide")
+        made.append(x)
+    return made
 
 
-def _product(b: KerasBuild, layer: KerasLayer, one: NetworkValue, other: NetworkValue) -> NetworkValue:
-    """Number by number; a side that comes from a sigmoid or a softmax is a gate."""
-    gates = [_is_gate(b, x) for x in (one, other)]
-    if gates == [True, False]:
-        return b.vectors(Multiply("first"), one, other)
-    if gates == [False, True]:
-        return b.vectors(Multiply("second"), one, other)
-    return b.vectors(Multiply(), one, other)
+def _product(b: KerasBuild, first: NetworkValue, second: NetworkValue) -> NetworkValue:
+    """Elementwise; a side that comes from a sigmoid or a softmax is a gate, unless both do."""
+    gate: Literal["first", "second"] | None = None
+    if _is_gate(b, first) != _is_gate(b, second):
+        gate = "first" if _is_gate(b, first) else "second"
+    return b.vectors(lrp.Multiply(gate), first, second)
+
+
+_MOVES = (lrp.Repeat, lrp.Flatten, lrp.Reshape, lrp.Slice, lrp.Reverse, lrp.Transpose, lrp.Pad, lrp.LastRow)
 
 
 def _is_gate(b: KerasBuild, x: NetworkValue) -> bool:
     node = b.nodes.get(x.values[0])
-    while node is not None and (
-        isinstance(node.layer, (Repeat, Flatten, Reshape, Slice, Reverse, Transpose, Pad, LastRow))
-        or node.name.endswith("_wide")
-    ):
+    while node is not None and (isinstance(node.layer, _MOVES) or node.name.endswith("_wide")):
         node = b.nodes.get(node.inputs[0])
-    return node is not None and (
-        isinstance(node.layer, Softmax)
-        or (isinstance(node.layer, Activation) and node.layer.activation.removesuffix("_3").endswith("sigmoid"))
-    )
+    if node is None:
+        return False
+    is_sigmoid = isinstance(node.layer, lrp.Activation) and "sigmoid" in node.layer.activation
+    return is_sigmoid or isinstance(node.layer, lrp.Softmax)
 
 
 def extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, other: NetworkValue) -> NetworkValue:
     """max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)."""
-    first, second = (other, one) if kind == "Maximum" else (one, other)
-    difference = b.vectors(Subtract(), first, second, name=f"{layer.name}_difference")
-    above = b.vectors(Activation("relu"), difference, name=f"{layer.name}_above")
-    return b.vectors(Add() if kind == "Maximum" else Subtract(), one, above)
+    pair = (other, one) if kind == "Maximum" else (one, other)
+    difference = b.vectors(lrp.Subtract(), *pair, name=f"{layer.name}_difference")
+    above = b.vectors(lrp.Activation("relu"), difference, name=f"{layer.name}_above")
+    return b.vectors(lrp.Add() if kind == "Maximum" else lrp.Subtract(), one, above)
 
 
 def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -155,23 +127,23 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     if WEIGHTS in (one.part_of[:1], other.part_of[:1]) and (first, second) == (1, 1):
         weights, series = (one, other) if one.part_of[:1] == WEIGHTS else (other, one)
         query, key = weights.part_of[1:]
-        return _attention(b, layer, Attention(), [query, b.with_steps(layer, series), key])
+        return _attention(b, layer, lrp.Attention(), [query, b.with_steps(layer, series), key])
     if one.part_of[:1] == WEIGHTS and (first, second) == (2, 1):
         query, key = one.part_of[1:]
-        return _attention(b, layer, Attention(), [query, b.with_steps(layer, other), key])
+        return _attention(b, layer, lrp.Attention(), [query, b.with_steps(layer, other), key])
     one, other = (b.value(layer, x) for x in xs)
     if (first, second) == (1, 1) and not one.has_steps and not other.has_steps:
         width = one.width
-        product = _product(b, layer, one, other)
-        return b.vectors(Dense(np.ones((1, width), np.float32)), product, name=f"{layer.name}_sum")
+        product = _product(b, one, other)
+        return b.vectors(lrp.Dense(np.ones((1, width), np.float32)), product, name=f"{layer.name}_sum")
     if (first, second) == (1, 1) and one.has_steps != other.has_steps:
         weights, series = (other, one) if one.has_steps else (one, other)
         if series.length != weights.width:
             b.refuse("must have as many weights as the series has steps")
-        weights = b.vectors(Reshape(1), weights, name=f"{layer.name}_weights", steps=series.steps)
+        weights = b.vectors(lrp.Reshape(1), weights, name=f"{layer.name}_weights", steps=series.steps)
         wide, series = _alike(b, layer, [weights, b.sees_padding(layer, series)], True)
-        product = _product(b, layer, wide, series)
-        return b.vectors(Sum(), product, name=f"{layer.name}_sum")
+        product = _product(b, wide, series)
+        return b.vectors(lrp.Sum(), product, name=f"{layer.name}_sum")
     if (first, second) == (2, 2) and one.has_steps and other.has_steps:
         return replace(one, values=(), part_of=(*PRODUCTS, one, other))
     if {first, second} == {1, 2} and one.has_steps != other.has_steps:  # one query: a score for each step
@@ -183,13 +155,13 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
 # -------------------------------------------------------------------------------------------------------- attention
 
 
-def _attention(b: KerasBuild, layer: KerasLayer, ours: Layer, xs: list[NetworkValue]) -> NetworkValue:
+def _attention(b: KerasBuild, layer: KerasLayer, node: lrp.Layer, xs: list[NetworkValue]) -> NetworkValue:
     """An attention node: the padding of values is skipped, the steps are those of the query."""
     b.skips_padding(*xs)
     query = xs[0]
     if len(xs) == 3 and is_same(xs[2], xs[1]):
         xs = xs[:2]
-    return replace(b.vectors(ours, *xs, steps=query.steps), mask=query.mask)
+    return replace(b.vectors(node, *xs, steps=query.steps), mask=query.mask)
 
 
 def _given(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> tuple[list[NetworkValue], bool]:
@@ -208,18 +180,18 @@ def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     """Attention: scores are products of queries and keys, or with score_mode="concat" sums of tanh."""
     layer, s = call.layer, call.layer.settings
     xs, causal = _given(b, call, xs)
-    mode = one_of(layer, s, "score_mode", ("dot", "concat"), "dot")
+    mode = layer.one_of("score_mode", ("dot", "concat"), "dot")
     scaled = s.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":
-        return _attention(b, layer, Attention(numbers[0] if scaled else 1.0, causal), xs)
+        return _attention(b, layer, lrp.Attention(numbers[0] if scaled else 1.0, causal), xs)
     width = xs[0].width
     weight = np.full(width, numbers[-1], np.float32)
     query, value, key = xs[0], xs[1], xs[-1]
     if scaled:
-        scale = Affine(np.full(width, numbers[0], np.float32))
+        scale = lrp.Affine(np.full(width, numbers[0], np.float32))
         query, key = (b.vectors(scale, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
-    return _attention(b, layer, AdditiveAttention(weight, causal), [query, value, key])
+    return _attention(b, layer, lrp.AdditiveAttention(weight, causal), [query, value, key])
 
 
 def additive_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -230,7 +202,7 @@ def additive_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -
     scale = np.ones(width, np.float32)
     if layer.settings.boolean("use_scale", True):
         (scale,) = b.own_arrays(layer, [(width,)])
-    return _attention(b, layer, AdditiveAttention(scale, causal), xs)
+    return _attention(b, layer, lrp.AdditiveAttention(scale, causal), xs)
 
 
 def weighted_average(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -242,7 +214,7 @@ def weighted_average(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> 
         b.refuse("must have return_attention=False")
     (W,) = b.own_arrays(layer, [(x.width, 1)])
     b.skips_padding(x)
-    return b.vectors(AttentionPool(W[:, 0]), x)
+    return b.vectors(lrp.AttentionPool(W[:, 0]), x)
 
 
 def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -264,8 +236,8 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue])
         bq, bk, bv = bq.ravel(), bk.ravel(), bv.ravel()
     Wq, Wk, Wv = (np.ascontiguousarray(W.reshape(len(W), -1).T) for W in (Wq, Wk, Wv))
     Wo = np.ascontiguousarray(Wo.reshape(heads * d_v, -1).T)
-    ours = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, heads, causal)
-    return _attention(b, layer, ours, xs)
+    node = lrp.MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, heads, causal)
+    return _attention(b, layer, node, xs)
 
 
 # ------------------------------------------------------------------------------------------------------- operations
@@ -273,30 +245,13 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue])
 
 def reduced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Sum, Mean or Max over the steps, Sum or Mean over the features."""
-    layer, x = call.layer, b.value(call.layer, xs[0])
-    axis, keeps = call.setting("axis"), bool(call.setting("keepdims"))
-    b.plain(replace(call, options={key: one for key, one in call.options.items() if key not in ("axis", "keepdims")}))
+    x, axis = b.sees_padding(call.layer, b.value(call.layer, xs[0])), without_list(call.setting("axis"))
+    b.plain(call.without("axis", "keepdims"))
     if call.setting("initial") is not None:
         b.refuse("must have no initial value")
-    axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
-    if x.has_steps and axis in (1, -2):
-        out = b.vectors({"Sum": Sum, "Mean": Mean, "Max": Max}[layer.kind](), b.sees_padding(layer, x))
-        return b.vectors(Repeat(1), out, name=f"{layer.name}_step", steps=1) if keeps else out
-    if axis not in (-1, 1 + x.has_steps) or layer.kind == "Max":
-        b.refuse(f"is supported over the steps, or the features, of a series only, its axis is {axis!r:.40}")
-    width = x.width
-    one = np.float32(1 if layer.kind == "Sum" else 1 / width)
-    out = b.vectors(Dense(np.full((1, width), one)), x)
-    if keeps:
-        return out
-    return _without_features(b, out) if x.has_steps else out.taking(1, 0)
-
-
-def _without_features(b: KerasBuild, x: NetworkValue) -> NetworkValue:
-    """A series of one feature as a vector of its steps."""
-    if x.length is None:
-        b.refuse("makes a vector of steps, whose number the file must say")
-    return b.flattened(replace(x, mask=None)).taking(2, 0)
+    if type(axis) is not int or axis % len(x.axes) < 1:
+        b.refuse(f"must be over one axis, that of the steps or of the features, it has {axis!r:.40}")
+    return b.emit(f"Reduce{call.layer.kind}", x, axes=[axis], keepdims=bool(call.setting("keepdims")))
 
 
 def expanded(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -310,35 +265,30 @@ def expanded(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkV
 
 def squeezed(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Squeeze: one step as a vector, or a series of one number as a vector."""
-    x, axis = b.value(call.layer, xs[0]), call.setting("axis", -1)
-    axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
-    if x.has_steps and axis in (1, -2) and x.length == 1:
-        return b.one_step(x, -1, keep=False)
-    if x.has_steps and axis in (2, -1) and x.width == 1:
-        return _without_features(b, b.sees_padding(call.layer, x))
-    b.refuse("is supported for one step, or one feature, of a series only")
+    x, axis = b.value(call.layer, xs[0]), without_list(call.setting("axis", -1))
+    if not x.has_steps or type(axis) is not int or axis % 3 < 1:
+        b.refuse("is supported for one step, or one feature, of a series only")
+    return b.emit("Squeeze", b.sees_padding(call.layer, x), axes=[axis])
 
 
 def sliced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """x[:, -1], x[:, 2:], x[..., 0] and the like."""
-    layer, x = call.layer, b.value(call.layer, xs[0])
+    x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
     given = call.options.get("slice_spec", list(call.others))
     parts = _parts(b, given if isinstance(given, list) else [given], len(x.axes))
     if parts[0] != slice(None):
         b.refuse("must leave the batch as it is, and slice steps and features")
-    if x.has_steps:
-        x = _of_steps(b, b.sees_padding(layer, x), parts[1])
-    features, last = parts[-1], len(x.axes) - 1
-    if isinstance(features, slice):
-        if (features.step or 1) < 1:
-            b.refuse("must go forwards over the features")
-        found = x.taking(last, features)
-        return found if found.width else b.refuse("takes no feature at all")
-    if not -x.width <= features < x.width:
-        b.refuse(f"takes feature {features} of {x.width}")
-    if x.has_steps:
-        return _without_features(b, x.taking(last, [features]))
-    return x.taking(last, features)
+    for axis, part in reversed([*enumerate(parts)]):  # an index takes its axis away
+        if isinstance(part, int):
+            if x.axes[axis] == "F" and not -x.width <= part < x.width:
+                b.refuse(f"takes feature {part} of {x.width}")
+            x = b.operation("Gather", x, np.array(part), axis=axis)
+        else:
+            step = part.step or 1
+            far = LAST if step > 0 else -LAST
+            limits = [-far if part.start is None else part.start, far if part.stop is None else part.stop]
+            x = b.operation("Slice", x, starts=[limits[0]], ends=[limits[1]], axes=[axis], steps=[step])
+    return b.settled(x)
 
 
 def _parts(b: KerasBuild, given: list[Any], axes: int) -> list[slice | int]:
@@ -347,35 +297,20 @@ def _parts(b: KerasBuild, given: list[Any], axes: int) -> list[slice | int]:
     if len(ellipses) > 1 or not given or len(given) - len(ellipses) > axes:
         b.refuse(f"must have one to {axes} slices or indices and at most one ellipsis, it has {len(given)} of them")
     at = ellipses[0] if ellipses else len(given)
-    before, after = given[:at], given[at + 1 :]
-    missing = axes - len(before) - len(after)
-    return [*(_slice(b, one) for one in before), *[slice(None)] * missing, *(_slice(b, one) for one in after)]
-
-
-def _of_steps(b: KerasBuild, x: NetworkValue, part: slice | int) -> NetworkValue:
-    if isinstance(part, int):
-        return b.one_step(x, part, keep=False)
-    if part == slice(None):
-        return x
-    if part == slice(None, None, -1):
-        return b.vectors(Reverse(), x)
-    if (part.step or 1) < 1:
-        b.refuse("must go forwards over the steps, or backwards over all")
-    steps = STEPS if x.length is None else len(range(x.length)[part])
-    return b.vectors(Slice(part.start, part.stop, part.step or 1), x, steps=steps)
+    before, after = ([_slice(b, one) for one in some] for some in (given[:at], given[at + 1 :]))
+    return [*before, *[slice(None)] * (axes - len(before) - len(after)), *after]
 
 
 def _slice(b: KerasBuild, given: Any) -> slice | int:
-    if type(given) is int and abs(given) < 2**31:
-        return given
+    """An index, or a slice as Keras 2 or 3 writes it."""
     if isinstance(given, dict) and given.get("class_name") == "__slice__":
         given = given.get("config")
-    if not isinstance(given, dict) or not given.keys() <= {"start", "stop", "step"}:
+    ends = [given]
+    if isinstance(given, dict) and given.keys() <= {"start", "stop", "step"}:
+        ends = [given.get(key) for key in ("start", "stop", "step")]
+    if given is None or not all(end is None or (type(end) is int and abs(end) < LAST) for end in ends):
         b.refuse(f"must slice by whole numbers, it has {given!r:.80}; new axes, lists and arrays are not supported")
-    ends = [given.get(key) for key in ("start", "stop", "step")]
-    if not all(end is None or (type(end) is int and abs(end) < 2**31) for end in ends):
-        b.refuse(f"must slice by whole numbers, it has {given!r:.80}")
-    return slice(*ends)
+    return slice(*ends) if isinstance(given, dict) else given
 
 
 MEANINGS: dict[str, Meaning] = {

@@ -13,42 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
 from lrpnumpy.files.keras import inputs as keras_inputs
+from lrpnumpy.files.keras import inside
 from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import (
-    MASK_OPERATIONS,
-    STEPS,
-    KerasBuild,
-    Meaning,
-    channels_last,
-    last_axis,
-    number,
-    one_of,
-)
+from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.keras.inside import INSIDE
-from lrpnumpy.files.keras.inside import each_step as inside_each_step
 from lrpnumpy.files.safe import Fields, Shape, nearby
-from lrpnumpy.layers import (
-    Affine,
-    AvgPool1D,
-    Concat,
-    Conv1D,
-    LayerNorm,
-    Max,
-    MaxPool1D,
-    Mean,
-    Pad,
-    Repeat,
-    Reshape,
-    Slice,
-    Transpose,
-)
 
+OneInput = Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]
 # Layers that change nothing once a network is trained.
 NO_OPS = (
     "Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization",
@@ -67,33 +44,34 @@ def idle(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 def dense(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Dense, alone or at every step."""
-    s, x = keras_cells.modern(b, layer.settings), b.value(layer, x)
-    n, biased = s.integer("units"), s.boolean("use_bias", True)
-    V, *rest = b.own_arrays(layer, [(x.width, n), *([(n,)] if biased else [])])
-    out = b.dense(x, len(x.axes) - 1, np.ascontiguousarray(V.T), rest[0] if biased else None)
+    s = modern(b, layer.settings)
+    n = s.integer("units")
+    V, d = b.with_bias(layer, s, [(x.width, n)], (n,))
+    out = b.dense(x, len(x.axes) - 1, np.ascontiguousarray(V.T), d)
     return apply(b, layer, out, function(b, layer, s))
 
 
 def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """TimeDistributed: at every step what the layer inside does."""
-    x = b.with_steps(layer, x) if not x.probability else x
+    if not x.probability:
+        x = b.with_steps(layer, x)
     if layer.kind == "TimeDistributedDense":
-        return dense(b, layer, x)
+        return dense(b, layer, b.value(layer, x))
     inner = layer.settings.object("layer")
-    kind = inner.string("class_name")
-    if len(x.axes) == 4 and kind in INSIDE:
-        return inside_each_step(b, replace(layer, kind=kind, settings=inner.object("config")), x)
+    kind, settings = inner.string("class_name"), inner.object("config").value
+    if len(x.axes) == 4 and kind in inside.TABLE:
+        return inside.each_step(b, replace(layer, kind=kind, settings=inner.object("config")), x)
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
         near = nearby(kind[:80], _AT_STEPS)
         b.refuse(f"must hold a layer that takes one vector at each step, it holds {kind!r:.80}{near}")
-    said = dict(inner.object("config").value)
-    if said.get("axis") in (1, [1]):  # the features of one step
-        said["axis"] = -1
-    settings = Fields(b.source, layer.settings.where, said)
-    found = MEANINGS[kind](b, KerasCall(replace(layer, kind=kind, settings=settings)), [x])
-    return found if isinstance(found, NetworkValue) else found[0]
+    if settings.get("axis") in (1, [1]):  # the features of one step
+        settings = {**settings, "axis": -1}
+    at_step = replace(layer, kind=kind, settings=Fields(b.source, layer.settings.where, settings))
+    made = MEANINGS[kind](b, KerasCall(at_step), [x])
+    assert isinstance(made, NetworkValue)
+    return made
 
 
 _AT_STEPS = (
@@ -110,124 +88,98 @@ _RENAMED = {  # settings of Keras 1
 
 def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D; of Keras 1 under other names."""
-    x, s = b.sees_padding(layer, b.with_steps(layer, x)), layer.settings
+    s = layer.settings
     if s.has("nb_filter"):
         s = Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})
         layer = replace(layer, settings=s)
-    channels_last(layer)
-    n, biased = s.integer("filters"), s.boolean("use_bias", True)
-    width, stride, dilation = (
-        number(layer, key, default) for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1))
-    )
-    groups = s.integer("groups", 1)
+    windows, n, groups = layer.windows(), s.integer("filters"), s.integer("groups", 1)
     if groups < 1 or x.width % groups:
         b.refuse(f"groups must divide the {x.width} features, it is {groups}")
-    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    inputs = x.width // groups
+    shape: Shape = (windows.width, x.width // groups, n)
     paths = list(b.paths(layer).values())
     if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
-        K, *rest = b.own_arrays(layer, [(width, 1, inputs, n), *([(n,)] if biased else [])])
-        K = K[:, 0]
-    else:
-        K, *rest = b.own_arrays(layer, [(width, inputs, n), *([(n,)] if biased else [])])
-    ours = Conv1D(
-        np.ascontiguousarray(K.transpose(2, 0, 1)), rest[0] if biased else None,
-        stride=stride, dilation=dilation, padding=padding, groups=groups,
-    )  # fmt: skip
-    out = b.vectors(ours, x, steps=b.after(x, ours.windows))
-    return apply(b, layer, out, function(b, layer, s))
+        shape = (shape[0], 1, *shape[1:])
+    K, d = b.with_bias(layer, s, [shape], (n,))
+    K = K.reshape(windows.width, -1, n).transpose(2, 0, 1)
+    return apply(b, layer, _convolved(b, x, K, d, windows, groups), function(b, layer, s))
 
 
 def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
-    x, s = b.sees_padding(layer, b.with_steps(layer, x)), layer.settings
-    channels_last(layer)
-    width, stride, dilation, times = (
-        number(layer, key, default)
-        for key, default in (("kernel_size", None), ("strides", 1), ("dilation_rate", 1), ("depth_multiplier", 1))
-    )
-    padding = one_of(layer, s, "padding", ("valid", "same", "causal"), "valid")
-    out, biased = x.width * times, s.boolean("use_bias", True)
-    filters = [s.integer("filters")] if layer.kind == "SeparableConv1D" else []
-    n = filters[0] if filters else out
-    shapes: list[Shape] = [(width, x.width, times), *((1, out, n) for n in filters), *([(n,)] if biased else [])]
-    K, *rest = b.own_arrays(layer, shapes)
-    bias = rest.pop() if biased else None
-    each = np.ascontiguousarray(K.reshape(width, out).T[:, :, None])  # (out, width, 1)
-    ours = Conv1D(each, None if filters else bias, stride, dilation, padding, x.width)
-    y = b.vectors(ours, x, steps=b.after(x, ours.windows))
-    if filters:
-        y = b.dense(y, 2, np.ascontiguousarray(rest[0][0].T), bias)
+    s, windows, times = layer.settings, layer.windows(), layer.number("depth_multiplier", 1)
+    out = x.width * times
+    shapes: list[Shape] = [(windows.width, x.width, times)]
+    if layer.kind == "DepthwiseConv1D":
+        K, d = b.with_bias(layer, s, shapes, (out,))
+        V = None
+    else:
+        n = s.integer("filters")
+        K, V, d = b.with_bias(layer, s, [*shapes, (1, out, n)], (n,))
+    each = K.reshape(windows.width, out).T[:, :, None]  # (out, width, 1)
+    y = _convolved(b, x, each, d if V is None else None, windows, x.width)
+    if V is not None:
+        y = b.dense(y, 2, np.ascontiguousarray(V[0].T), d)
     return apply(b, layer, y, function(b, layer, s))
 
 
-def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int | None, fixed: int) -> list[np.ndarray | None]:
-    """gamma and beta, None where the layer has none, and the other arrays."""
+def _convolved(b: KerasBuild, x: NetworkValue, K: np.ndarray, d: Any, windows: Any, groups: int) -> NetworkValue:
+    """A convolution over the steps."""
+    node = lrp.Conv1D(np.ascontiguousarray(K), d, windows.stride, windows.dilation, windows.padding, groups)
+    return b.vectors(node, x, steps=b.after(x, node.windows))
+
+
+def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int, fixed: int = 0) -> list[np.ndarray]:
+    """gamma and beta, 1 and 0 where the layer has none, and the other arrays."""
     has = [layer.settings.boolean(key, True) for key in ("scale", "center")]
-    found = iter(b.own_arrays(layer, [(width,)] * (sum(has) + fixed)))
-    return [*(next(found) if one else None for one in has), *found]
+    arrays = iter(b.own_arrays(layer, [(width,)] * (sum(has) + fixed)))
+    absent = (np.ones(width, np.float32), np.zeros(width, np.float32))
+    return [*(next(arrays) if there else default for there, default in zip(has, absent, strict=True)), *arrays]
 
 
 def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """BatchNormalization of a trained network: s x + t."""
-    x, s = b.value(layer, x), layer.settings
-    last_axis(layer, x)
     gamma, beta, mean, var = _scale_and_center(b, layer, x.width, 2)
-    eps = s.number("epsilon", 0.001)
-    return b.vectors(Affine.batch_norm(gamma, beta, mean, var, eps), x)
+    eps = layer.settings.number("epsilon", 0.001)
+    return b.vectors(lrp.Affine.batch_norm(gamma, beta, mean, var, eps), x)
 
 
 def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """LayerNormalization over the features."""
-    x, s = b.value(layer, x), layer.settings
-    last_axis(layer, x)
-    if s.boolean("rms_scaling", False):
+    if layer.settings.boolean("rms_scaling", False):
         b.refuse("rms_scaling=True is not supported")
-    gamma, beta = _scale_and_center(b, layer, x.width, 0)
-    if gamma is None:
-        gamma = np.ones(x.width, np.float32)
-    if beta is None:
-        beta = np.zeros_like(gamma)
-    return b.vectors(LayerNorm(gamma, beta, s.number("epsilon", 0.001)), x)
+    gamma, beta = _scale_and_center(b, layer, x.width)
+    return b.vectors(lrp.LayerNorm(gamma, beta, layer.settings.number("epsilon", 0.001)), x)
 
 
 def rms_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """RMSNormalization over the features."""
-    x = b.value(layer, x)
-    last_axis(layer, x)
     (scale,) = b.own_arrays(layer, [(x.width,)])
-    return b.vectors(LayerNorm(scale, eps=layer.settings.number("epsilon", 1e-6), center=False), x)
+    return b.vectors(lrp.LayerNorm(scale, eps=layer.settings.number("epsilon", 1e-6), center=False), x)
 
 
 def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """GroupNormalization: mean and variance over all steps and the features of a group."""
-    x, s = b.value(layer, x), layer.settings
-    last_axis(layer, x)
-    groups, width = s.integer("groups", 32), x.width
+    s, width = layer.settings, x.width
+    groups = s.integer("groups", 32)
     groups = width if groups == -1 else groups
     if groups < 1 or width % groups:
         b.refuse(f"groups must divide the {width} features, it is {groups}")
-    gamma, beta = _scale_and_center(b, layer, width, 0)
+    gamma, beta = _scale_and_center(b, layer, width)
     if x.has_steps and x.length is None:
         b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
     flat = b.flattened(x) if x.has_steps else x
-    each, eps, last = width // groups, s.number("epsilon", 0.001), len(flat.axes) - 1
+    eps, last = s.number("epsilon", 0.001), len(flat.axes) - 1
     parts = []
-    for k in range(groups):
-        part = flat.taking(last, slice(k * each, (k + 1) * each))
-        parts.append(b.apply(LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
-    starts = np.cumsum([0, *(part.width for part in parts[:-1])])
-    index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=True)], axis=-1)
-    whole = replace(flat, values=tuple(part.values[0] for part in parts), index=index)
-    out = b.steps_of(whole, 1) if x.has_steps else b.rows(whole)
-    return b.affine(out, np.ones(1) if gamma is None else gamma, beta)
+    for features in np.split(np.arange(width), groups):
+        part = flat.taking(last, features)
+        parts.append(b.apply(lrp.LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
+    made = b.operation("Concat", *parts, axis=last)
+    return b.affine(b.steps_of(made, 1) if x.has_steps else b.rows(made), gamma, beta)
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
-    x, s = b.value(layer, x), layer.settings
-    last_axis(layer, x)
-    paths = list(b.paths(layer).values())
+    s, paths = layer.settings, list(b.paths(layer).values())
     if s.has("mean"):
         mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
     elif not paths:
@@ -238,15 +190,18 @@ def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkV
         b.refuse("has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
     if s.boolean("invert", False):
-        return b.vectors(Affine(deviation, mean, scaler=b.raw(x) is not None), x)
-    return b.vectors(Affine(1 / deviation, -mean / deviation, scaler=b.raw(x) is not None), x)
+        return _scaled(b, x, deviation, mean)
+    return _scaled(b, x, 1 / deviation, -mean / deviation)
 
 
 def rescaling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """scale x + offset."""
-    x = b.value(layer, x)
-    scale, offset = (_per_feature(layer, key, x.width) for key in ("scale", "offset"))
-    return b.vectors(Affine(scale, offset, scaler=b.raw(x) is not None), x)
+    return _scaled(b, x, *(_per_feature(layer, key, x.width) for key in ("scale", "offset")))
+
+
+def _scaled(b: KerasBuild, x: NetworkValue, scale: np.ndarray, offset: np.ndarray) -> NetworkValue:
+    """scale x + offset: at an input, a scaler."""
+    return b.vectors(lrp.Affine(scale, offset, scaler=b.raw(x) is not None), x)
 
 
 def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
@@ -265,35 +220,32 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
 
 def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D."""
-    x = b.sees_padding(layer, b.with_steps(layer, x))
-    channels_last(layer)
     s = layer.settings
-    size = number(layer, s.first("pool_length", "pool_size"), 2)
-    stride = number(layer, s.first("stride", "strides"), size)
-    padding = one_of(layer, s, s.first("border_mode", "padding"), ("valid", "same"), "valid")
-    kind = MaxPool1D if layer.kind.startswith("Max") else AvgPool1D
-    ours = kind(size, stride, padding)
-    return b.vectors(ours, x, steps=b.after(x, ours.windows))
+    size = layer.number(s.first("pool_length", "pool_size"), 2)
+    stride = layer.number(s.first("stride", "strides"), size)
+    padding = layer.one_of(s.first("border_mode", "padding"), ("valid", "same"), "valid")
+    kind = lrp.MaxPool1D if layer.kind.startswith("Max") else lrp.AvgPool1D
+    node = kind(size, stride, padding)
+    return b.vectors(node, x, steps=b.after(x, node.windows))
 
 
 def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """The mean or the maximum over all steps."""
     x = b.with_steps(layer, x)
-    channels_last(layer)
+    layer.channels_last()
     if "Max" in layer.kind:
-        out = b.vectors(Max(), b.sees_padding(layer, x))
+        out = b.vectors(lrp.Max(), b.sees_padding(layer, x))
     else:
         b.skips_padding(x)
-        out = b.vectors(Mean(), x)
-    return b.vectors(Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
+        out = b.vectors(lrp.Mean(), x)
+    return b.vectors(lrp.Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
 
 
 def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """All steps as one vector."""
     if not x.has_steps:
         return x
-    x = b.sees_padding(layer, b.value(layer, x))
-    channels_last(layer)
+    x = _series(b, layer, x)
     if x.length is None:
         b.refuse(
             "needs a fixed number of steps, but the file has sequences of any length; save the model with "
@@ -305,47 +257,39 @@ def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """RepeatVector."""
-    n = number(layer, "n")
-    return b.vectors(Repeat(n), x, steps=n)
+    n = layer.number("n")
+    return b.vectors(lrp.Repeat(n), x, steps=n)
 
 
 def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Vectors to steps, steps to vectors, or steps regrouped."""
-    x = b.sees_padding(layer, b.value(layer, x))
-    target = next((t for key in ("target_shape", "newshape") if (t := layer.settings.value.get(key)) is not None), None)
-    if layer.settings.has("newshape") and isinstance(target, list):
-        target = target[1:]
+    x, s = b.sees_padding(layer, b.value(layer, x)), layer.settings
+    target = s.value.get("target_shape")
+    if target is None and s.has("newshape"):
+        target = s.items("newshape")[1:]
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
         b.refuse("must have a target_shape of one or two numbers")
-    width = x.width
-    total: int | None = width
-    if x.has_steps:
-        if target == [x.length, width]:
-            return x
-        total = None if x.length is None else x.length * width
-    elif target in ([width], [-1]):
+    shape = [x.length, x.width] if x.has_steps else [x.width]
+    total = None if None in shape else math.prod(shape)  # type: ignore[arg-type]
+    known = math.prod(n for n in target if n != -1)
+    if total is not None and known > 0 and target.count(-1) == 1:
+        target = [total // known if n == -1 else n for n in target]
+    if target == shape:
         return x
-    if len(target) == 1:
-        if total is None or target[0] not in (-1, total):
-            b.refuse(f"target_shape must keep all numbers, it is {target}")
-        return flatten(b, layer, x)
-    steps, each = target
-    if each == -1 and total is not None and steps > 0 and total % steps == 0:
-        each = total // steps
-    if each < 1 or (total is not None and steps not in (-1, total // each)) or (total is None and steps != -1):
+    each = target[-1]
+    if each < 1 or (target[0] != -1 if total is None else math.prod(target) != total or target[0] < 1):
         b.refuse(f"target_shape must keep all numbers, it is {target}")
-    return b.vectors(Reshape(each), x, steps=STEPS if total is None else total // each)
+    if len(target) == 1:
+        return flatten(b, layer, x)
+    return b.vectors(lrp.Reshape(each), x, steps=STEPS if total is None else total // each)
 
 
 def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps and features exchanged."""
-    x = b.sees_padding(layer, b.with_steps(layer, x))
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
-    if axes == [1, 2]:
-        return x
-    if axes != [2, 1] or x.length is None:
+    if axes not in ([1, 2], [2, 1]):
         b.refuse("must exchange the two axes of a series with a fixed number of steps")
-    return b.vectors(Transpose(x.length), x, steps=x.width)
+    return b.emit("Transpose", x, perm=[0, *axes])
 
 
 def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
@@ -360,73 +304,80 @@ def _two(layer: KerasLayer, key: str) -> tuple[int, int]:
 
 def zero_padding(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps of zeros around a series."""
-    x = b.sees_padding(layer, b.with_steps(layer, x))
     ends = _two(layer, "padding")
-    return b.vectors(Pad(*ends), x, steps=x.steps + sum(ends))
+    return b.vectors(lrp.Pad(*ends), x, steps=x.steps + sum(ends))
 
 
 def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps cut off at both ends."""
-    x = b.sees_padding(layer, b.with_steps(layer, x))
     first, last = _two(layer, "cropping")
     if not first and not last:
         return x
-    return b.vectors(Slice(first or None, -last or None), x, steps=x.steps - first - last)
+    return b.vectors(lrp.Slice(first or None, -last or None), x, steps=x.steps - first - last)
 
 
 def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
-    x = b.sees_padding(layer, b.with_steps(layer, x))
-    size, width = number(layer, layer.settings.first("length", "size"), 2), x.width
+    size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
     if size == 1:
         return x
     if size > 64:
         b.refuse(f"size must be at most 64, it is {size}")
-    wide = b.vectors(Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
-    return b.vectors(Reshape(width), wide, steps=x.steps * size)
+    wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
+    return b.vectors(lrp.Reshape(width), wide, steps=x.steps * size)
 
 
 # ---------------------------------------------------------------------------------------------------------- the table
 
 
-def _one(f: Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]) -> Meaning:
-    """The meaning of a layer that takes one value and nothing else."""
+def _series(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """The input of a layer of a series, which computes with padding, too."""
+    layer.channels_last()
+    return b.sees_padding(layer, b.with_steps(layer, x))
+
+
+def _features(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """The input of a layer over the features."""
+    x = b.value(layer, x)
+    layer.last_axis(len(x.axes))
+    return x
+
+
+def _one(f: OneInput, takes: OneInput | None = None) -> Meaning:
+    """The meaning of a layer that takes one value and nothing else; `takes` prepares the value."""
 
     def meaning(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         b.plain(call)
         if len(xs) != 1:
             call.layer.refuse(f"must have one input, it has {len(xs)}")
-        return f(b, call.layer, xs[0])
+        x = xs[0] if takes is None else takes(b, call.layer, xs[0])
+        return f(b, call.layer, x)
 
     return meaning
 
 
-_ONE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
-    **dict.fromkeys(NO_OPS, idle),
-    "Dense": dense,
-    **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), each_step),
-    **dict.fromkeys(("Conv1D", "Convolution1D"), conv),
-    **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), depthwise),
-    "BatchNormalization": batch_norm,
-    "LayerNormalization": layer_norm,
-    "RMSNormalization": rms_norm,
-    "GroupNormalization": group_norm,
-    "Normalization": normalization,
-    "Rescaling": rescaling,
-    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), pool),
-    **dict.fromkeys(
-        ("GlobalAveragePooling1D", "GlobalAvgPool1D", "GlobalMaxPooling1D", "GlobalMaxPool1D"), global_pool
-    ),
-    "Flatten": flatten,
-    "RepeatVector": repeat,
-    "Reshape": reshape,
-    **dict.fromkeys(("Permute", "Transpose"), permute),
-    "ZeroPadding1D": zero_padding,
-    "Cropping1D": cropping,
-    "UpSampling1D": up_sampling,
-}
 MEANINGS: dict[str, Meaning] = {
-    **{kind: _one(f) for kind, f in _ONE.items()},
+    **dict.fromkeys(NO_OPS, _one(idle)),
+    "Dense": _one(dense, KerasBuild.value),
+    **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), _one(each_step)),
+    **dict.fromkeys(("Conv1D", "Convolution1D"), _one(conv, _series)),
+    **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), _one(depthwise, _series)),
+    "BatchNormalization": _one(batch_norm, _features),
+    "LayerNormalization": _one(layer_norm, _features),
+    "RMSNormalization": _one(rms_norm, _features),
+    "GroupNormalization": _one(group_norm, _features),
+    "Normalization": _one(normalization, _features),
+    "Rescaling": _one(rescaling, KerasBuild.value),
+    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), _one(pool, _series)),
+    **dict.fromkeys(("GlobalAveragePooling1D", "GlobalAvgPool1D"), _one(global_pool)),
+    **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPool1D"), _one(global_pool)),
+    "Flatten": _one(flatten),
+    "RepeatVector": _one(repeat),
+    "Reshape": _one(reshape),
+    **dict.fromkeys(("Permute", "Transpose"), _one(permute, _series)),
+    "ZeroPadding1D": _one(zero_padding, _series),
+    "Cropping1D": _one(cropping, _series),
+    "UpSampling1D": _one(up_sampling, _series),
     **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent),
     "Bidirectional": keras_cells.both_ways,
     **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation),

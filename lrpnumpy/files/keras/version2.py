@@ -9,7 +9,7 @@ from typing import Any
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
-from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.keras.config import KerasLayer, cells_of
 from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
@@ -35,14 +35,11 @@ def read(opened: WeightFile, asked: LoadOptions) -> Imported:
         config = {**config, "keras_version": version or config.get("keras_version")}
     else:
         config = {"class_name": "Sequential", "config": config, "keras_version": version}
-    found = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
-    if text is not None:
-        what = "whole model"
-    elif guess is None:
-        what = "weights alone, with a configuration"
-    else:
-        what = "weights alone"
-    return keras_guess.said(found._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
+    what = "whole model"
+    if text is None:
+        what = "weights alone" if guess is not None else "weights alone, with a configuration"
+    made = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
+    return keras_guess.said(made._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
 
 
 def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
@@ -119,6 +116,20 @@ def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
 # -------------------------------------------------------------------------------------------------- how many arrays
 
 
+# Of each class: arrays that are always there, settings that are each an array unless False, arrays not trained.
+_COUNTS: dict[str, tuple[int, tuple[str, ...], int]] = {
+    **dict.fromkeys(("CuDNNLSTM", "CuDNNGRU"), (3, (), 0)),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "SeparableConv1D"), (2, ("use_bias",), 0)),
+    **dict.fromkeys(("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"), (1, ("use_bias",), 0)),
+    "DepthwiseConv1D": (1, ("use_bias",), 0),
+    **dict.fromkeys(("Embedding", "PReLU", "AttentionWeightedAverage", "RMSNormalization"), (1, (), 0)),
+    "BatchNormalization": (0, ("scale", "center"), 2),
+    **dict.fromkeys(("LayerNormalization", "GroupNormalization"), (0, ("scale", "center"), 0)),
+    "AdditiveAttention": (0, ("use_scale",), 0),
+    "MultiHeadAttention": (4, ("use_bias",) * 4, 0),
+}
+
+
 def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
     """The numbers of trainable and other arrays of a layer. Files list the former first."""
     trained, fixed = _counted(layer.kind, layer.settings)
@@ -127,41 +138,16 @@ def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
 
 def _counted(kind: str, settings: Fields) -> tuple[int, int]:
     said = settings.value
-
-    def count(*keys: str) -> int:
-        return sum(said.get(key, True) is not False for key in keys)
-
     if kind in ("Bidirectional", "TimeDistributed"):
         inner = settings.object("layer")
         trained, fixed = _counted(inner.string("class_name"), inner.object("config"))
         twice = 2 if kind == "Bidirectional" else 1
         return trained * twice, fixed * twice
-    if kind in ("CuDNNLSTM", "CuDNNGRU"):
-        return 3, 0
-    if kind in ("LSTM", "GRU", "SimpleRNN"):
-        return 2 + count("use_bias"), 0
-    if kind in ("Dense", "TimeDistributedDense", "Conv1D", "Convolution1D"):
-        return 1 + count("use_bias"), 0
-    if kind in ("DepthwiseConv1D", "SeparableConv1D"):
-        return 1 + (kind == "SeparableConv1D") + count("use_bias"), 0
-    if kind in ("Embedding", "PReLU", "AttentionWeightedAverage", "RMSNormalization"):
-        return 1, 0
-    if kind == "BatchNormalization":
-        return count("scale", "center"), 2
     if kind == "RNN":
-        cell = settings.object("cell")
-        stacked = cell.string("class_name") == "StackedRNNCells"
-        cells = cell.object("config").items("cells") if stacked else [cell.value]
-        each = [Fields(settings.source, settings.where, one).object("config") for one in cells]
-        return sum(2 + one.boolean("use_bias", True) for one in each), 0
+        return sum(2 + cell.boolean("use_bias", True) for _, cell in cells_of(settings)), 0
     if kind == "Attention":
         return int(said.get("use_scale") is True) + (said.get("score_mode") == "concat"), 0
-    if kind == "AdditiveAttention":
-        return count("use_scale"), 0
-    if kind == "MultiHeadAttention":
-        return 4 * (1 + count("use_bias")), 0
-    if kind in ("LayerNormalization", "GroupNormalization"):
-        return count("scale", "center"), 0
     if kind == "Normalization":
         return 0, 0 if settings.has("mean") else 3
-    return 0, 0
+    always, unless_false, fixed = _COUNTS.get(kind, (0, (), 0))
+    return always + sum(said.get(key, True) is not False for key in unless_false), fixed

@@ -12,7 +12,7 @@ import re
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
-from lrpnumpy.files.keras.config import KerasLayer
+from lrpnumpy.files.keras.config import KerasLayer, cells_of
 from lrpnumpy.files.kinds import KERAS_ROOTS, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, parse_json
@@ -164,13 +164,12 @@ class _Groups:
 
 def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
     """The groups of stacked cells: the n-th of a class goes with the n-th group of the class."""
-    cells = layer.settings.object("cell").object("config").items("cells")
     left: dict[str, list[str]] = {}
     for name in names:
         left.setdefault(_counter(name)[0], []).append(name)
     found = []
-    for cell in cells:
-        kind = _snake_case(Fields(layer.settings.source, layer.settings.where, cell).string("class_name"))
+    for cell, _ in cells_of(layer.settings):
+        kind = _snake_case(cell)
         if not left.get(kind):
             layer.refuse(f"has a cell {kind!r:.80} without arrays in the file")
         found.append(f"cell/cells/{left[kind].pop(0)}/")
