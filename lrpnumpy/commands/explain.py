@@ -73,10 +73,8 @@ def run_counterfactual(options: argparse.Namespace) -> None:
     )
     print(found)
     if options.html:
-        items: list[Any] = [found._repr_html_()]
-        if not isinstance(found.x, list):  # a sentence is shown with its changes marked
-            items.append(lrp.plot.counterfactual(found))
-        write(options.html, html.page(items, "What would change this"))
+        picture = lrp.plot.counterfactual(found, width=5)  # so that it can be read on a phone
+        write(options.html, html.page([found._repr_html_(), picture], "What would change this"))
 
 
 def _input(options: argparse.Namespace) -> Any:
