@@ -114,10 +114,11 @@ def draw_panels(
 
     Groups by class are the explanations of each class, so that nothing is mixed.
     """
-    many = list(many)
-    if isinstance(by, str) and by == "class" and many:
+    every = []
+    if isinstance(by, str) and by == "class":
+        many = list(many)
         every = [Panel(MIXED, many, None, range(len(many)))]
-    else:
+    if not every or not every[0].places:
         every = panels(many, target, what)
     if ax is not None and len(every) > 1:
         raise LrpError(f"{what}: ax is for one target, got {len(every)} classes; pass target=….")

@@ -63,10 +63,9 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
         if len(groups) > GROUPS:
             _map_of_lags(ax, lags, groups, cohorts.label("mean |relevance|"))
         else:
-            for k, (name, rows) in enumerate(groups.items()):
-                _curve(ax, lags[rows], name, COLORS[k], unit)
+            means = [_curve(ax, lags[rows], name, COLORS[k], unit) for k, (name, rows) in enumerate(groups.items())]
             ax.set_xlim(0, max(1, lags.shape[1] - 1))
-            _set_height(ax)
+            _set_height(ax, np.concatenate(means))
             legend(ax)
             canvas.set_labels(ax, None, cohorts.label(label))
         canvas.set_labels(ax, f"{unit}s before the prediction")
@@ -75,9 +74,10 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     return 3.4, paint
 
 
-def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> None:
+def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> np.ndarray:
     """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
-    lags = lags[:, np.isfinite(lags).any(axis=0)]  # the longest of a group may be shorter than that of others
+    lags = np.where(np.isfinite(lags), lags, np.nan)
+    lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
     steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
     half = _half(mean)
     note = f"half within {half} {unit}{'s' * (half > 1)}"
@@ -87,11 +87,12 @@ def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) 
             ax.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0, label=f"middle {inside:.0%}")
         ax.plot(steps, mean, color=color, label="mean")
         ax.axvline(half, color=canvas.line_color(ax), linestyle="--", linewidth=1, label=note)
-        return
+        return mean
     factor = np.exp(Z95 * error / np.where(mean > 0, mean, 1.0))  # the interval of its logarithm: never below 0
     ax.fill_between(steps, mean / factor, mean * factor, color=color, alpha=0.25, linewidth=0)
     ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
     ax.axvline(half, color=color, linestyle="--", linewidth=1)
+    return mean
 
 
 def _map_of_lags(ax: Axes, lags: np.ndarray, groups: dict[str | None, np.ndarray], label: str) -> None:
@@ -217,9 +218,8 @@ def _magnitude(e: Explanation) -> np.ndarray:
     return np.abs(e.feature_relevance).sum(axis=1)
 
 
-def _set_height(ax: Axes) -> None:
+def _set_height(ax: Axes, means: np.ndarray) -> None:
     """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
-    means = np.concatenate([np.asarray(line.get_ydata(), float) for line in ax.lines if len(line.get_xdata()) != 2])
     low, high = means.min(), means.max()
     if low > high / 30 or high == 0:
         ax.set_ylim(bottom=0)

@@ -217,9 +217,10 @@ def _sums(panel: Panel, what: str, most: int) -> FeatureSums:
     missing = (np.nan, 0.0, np.nan)
     table = np.array([[row.get(name, missing) for name in names] for row in rows])  # (N, F, 3)
     relevance, size, values = np.moveaxis(table, -1, 0)
-    if not np.isfinite(values).all():
-        values = None
-    return FeatureSums(relevance, size, values, names, cohorts, len(total))
+    known: np.ndarray | None = None
+    if np.isfinite(values).all():
+        known = values
+    return FeatureSums(relevance, size, known, names, cohorts, len(total))
 
 
 def _of_features(e: Explanation, what: str) -> dict[str, tuple[float, float, float]]:

@@ -153,7 +153,7 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0, title: st
     ax.axvline(0, color=line, linewidth=0.8, alpha=0.5)
     ax.set_yticks([])
     canvas.set_labels(ax, canvas.unit_label("score", e), hidden=("left", "right", "top"))
-    columns = max(2, int(0.7 * width / font_scale()))
-    below = -0.5 * font_scale()
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, below), ncols=columns, frameon=False, fontsize=canvas.SMALL)
-    return canvas.finished(ax, e, title)
+    columns = max(1, int(0.65 * width / font_scale()))
+    rows = -(-(len(entries) + 1) // columns)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=canvas.SMALL)
+    return canvas.finished(ax, e, title, pad=(6 + 16 * rows) * font_scale())  # above the legend
