@@ -95,7 +95,8 @@ def _method_flags() -> Iterator[Flag]:
 def _hint_flags() -> Iterator[Flag]:
     """A flag for each hint: what a weight file may not contain."""
     for name, hint in hints.known().items():
-        kind, metavar, more = hint.metadata["flag"], hint.metadata["metavar"] or "", {}
+        kind, metavar = hint.metadata["flag"], hint.metadata["metavar"] or ""
+        more: dict[str, Any] = {}
         if kind is None:
             continue
         if kind is True:  # a switch that is None if it is not given

@@ -114,7 +114,7 @@ def draw_panels(
 
     Groups by class are the explanations of each class, so that nothing is mixed.
     """
-    every = []
+    every: list[Panel] = []
     if isinstance(by, str) and by == "class":
         many = list(many)
         every = [Panel(MIXED, many, None, range(len(many)))]

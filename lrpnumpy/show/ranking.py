@@ -61,9 +61,8 @@ def _places(cells: Cells) -> int:
 
 def _tables(ranking: Ranking) -> list[tuple[str, list[str]]]:
     """Columns measured on the data, and those of networks whose truth is known, which do not enter the rank."""
-    on_data, known = [], []
-    for name in ranking.cells:
-        (known if COLUMNS[name].measure == "truth" else on_data).append(name)
+    known = [name for name in ranking.cells if COLUMNS[name].measure == "truth"]
+    on_data = [name for name in ranking.cells if name not in known]
     return [(title, names) for title, names in (("", on_data), (KNOWN, known)) if names]
 
 

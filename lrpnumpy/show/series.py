@@ -12,6 +12,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, short, shown, with_value
+from lrpnumpy.show.parts import title as title_of
 
 ROWS = 60  # features of a map; more are folded
 SIGNALS = 12  # signals of a picture
@@ -162,7 +163,7 @@ def _finished(
         high = min(1.0, 2.5 * canvas.figure_of(ax).dpi / ax.get_window_extent().height)
         canvas.color_scale(ax, image, label, (0.985, 1 - high, 0.014, high))
     else:
-        title = title or f"{canvas.title_of(e)}  One step: the bars are its features."
+        title = title or f"{title_of(e)}  One step: the bars are its features."
     pad = None
     if several:  # above the name of the first input
         pad = 20 * canvas.font_scale()

@@ -128,7 +128,8 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
 def _word(ax: Axes, word: str, share: float, place: tuple[float, float], wide: float) -> None:
     x, y = place
     size, ground = font_scale(), canvas.ground(ax)
-    back = [part / 255 for part in rgb(share, [255 * part for part in ground])]
+    r, g, b = rgb(share, [255 * part for part in ground])
+    back = (r / 255, g / 255, b / 255)
     high = (LINE - 0.06) * size
     ax.add_patch(FancyBboxPatch((x, y + 0.02), wide, high, boxstyle="square,pad=0", linewidth=0, facecolor=back))
     text = ax.text(x + wide / 2, y + LINE * size / 2 - 0.01, word, fontsize=WORD * size, parse_math=False)
