@@ -77,8 +77,8 @@ def main() -> None:
     lines = [
         "# Ranking of methods: results", "",
         "Written by `python -m benchmarks.rank`; [Which method to trust](trust.md) explains the columns. Bold: no "
-        "method is better by more than chance. A method without a value in a column is not ranked. The figures show "
-        "the intervals.", "",
+        "method is better by more than chance. A method without a value in a column is not ranked. Costs are "
+        "elapsed times, which vary with the load of the machine. The figures show the intervals.", "",
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()

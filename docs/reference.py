@@ -193,7 +193,7 @@ def _source(module: str) -> tuple[list[str], dict[str, ast.ClassDef]]:
 
 @cache
 def fields_of(kind: type) -> dict[str, str]:
-    """The fields of a record, or the attributes of a class, each with the comment after it."""
+    """The fields of a record, or the attributes of a class, each with the comment after it or in the line above."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if not one.__module__.startswith("lrpnumpy"):
@@ -205,8 +205,10 @@ def fields_of(kind: type) -> dict[str, str]:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 nodes += [inner for inner in ast.walk(node) if isinstance(inner, (ast.Assign, ast.AnnAssign))]
         for node in nodes:
-            behind = re.search(r"  # (?!type:|fmt:)(.*)", lines[node.end_lineno - 1])
-            found |= dict.fromkeys(_assigned(node), behind[1] if behind else "")
+            comment = re.search(r"  # (?!type:|fmt:)(.*)", lines[node.end_lineno - 1])
+            if comment is None:
+                comment = re.match(r" *# (.*)", lines[node.lineno - 2])  # where the line has no room for it: above
+            found |= dict.fromkeys(_assigned(node), comment[1] if comment else "")
     if issubclass(kind, lrp.Method) and is_record(kind):  # inherited fields are documented where they are declared
         inherited = {name for name in parameters(kind) if name not in inspect.get_annotations(kind)}
         found |= {name: kind.options()[name].text + "." for name in inherited}

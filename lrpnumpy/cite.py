@@ -20,9 +20,9 @@ SEVERAL = {"deeplift": "Lundberg & Lee 2017", "integrated-gradients": "Erion et 
 
 @door
 def cite(*used: Any) -> None:
-    """Print BibTeX for what was `used`: explanations, comparisons, lists of them, or names of methods.
+    """Print the BibTeX entries of the methods that were `used`: explanations, comparisons, lists of them, or names.
 
-    Settings count: several references add the paper on that, a gamma or rules by layer that on these rules.
+    Settings count: several references, a gamma and rules by layer add the papers that introduced them.
     """
     try:
         found = dict.fromkeys(_papers(used))

@@ -79,20 +79,11 @@ class Counterfactual:
     wanted: str  # what the changes had to reach, in words
 
     def __post_init__(self) -> None:
-        changes = self.changes if isinstance(self.changes, tuple) else (self.changes,)
-        pairs: list[tuple[str, Any, type]] = [("changes", one, InputChange) for one in changes]
-        pairs += [
-            ("original", self.original, Mapping),
-            ("undone", self.undone, np.ndarray),
-            ("wanted", self.wanted, str),
-        ]
-        pairs += [("before", self.before, Explanation), ("after", self.after, Explanation)]
-        for name, value, kind in pairs:
-            if not isinstance(value, kind):
-                raise LrpError(
-                    f"Counterfactual: {name} must hold {kind.__name__}, got {shown(value)}; "
-                    "lrp.counterfactual(model, x) makes one."
-                )
+        is_right = isinstance(self.changes, tuple) and all(isinstance(one, InputChange) for one in self.changes)
+        is_right &= isinstance(self.original, Mapping) and isinstance(self.undone, np.ndarray)
+        is_right &= isinstance(self.before, Explanation) and isinstance(self.after, Explanation)
+        if not is_right or not isinstance(self.wanted, str):
+            raise LrpError("Counterfactual: a field has a wrong type; lrp.counterfactual(model, x) makes one.")
 
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"
@@ -144,16 +135,16 @@ def counterfactual(
     words: Iterable[str] | None = None,
     most: int = 8,
 ) -> Counterfactual:
-    """Few changes of an input after which the network decides otherwise; undoing any one of them loses that.
+    """Find a few changes of an input that change the decision; undoing any one of them loses the new decision.
 
-    model: the network, as `load` gives it.
-    x: what `explain` takes. Words are replaced or removed; of a series, features or segments are replaced.
-    target: the class to reach, by index or name; 0 or 1 where there is one sigmoid; None is any other than predicted.
-    change: of a regression, how far the prediction must move, with its sign, in the unit of the output.
-    records: sequences whose features and segments may be taken: those of the nearest ones with the wanted outcome are.
-    reference: what takes the place of numbers where there are no records, as in `explain`.
-    words: those that may take the place of others; None is the whole vocabulary.
-    most: changes at the most.
+    model: a network, from `load` or built from layers.
+    x: an input, as in `explain`. Words are replaced or removed; in a series, features or segments are replaced.
+    target: the class to reach, by index or name; 0 or 1 for a single sigmoid. Default: any class but the predicted one.
+    change: for a regression, how far the prediction must move, with its sign, in the unit of the output.
+    records: real sequences: replacements are taken from the nearest ones that have the wanted outcome.
+    reference: replacement of numbers if there are no records, as in `explain`.
+    words: words that may be used as replacements. Default: the vocabulary.
+    most: the largest number of changes.
     """
     record = encode(model, x)
     references(model, reference)  # raises where it does not fit, also where only words change

@@ -202,29 +202,35 @@ def _is_dict(value: Any) -> bool:
 
 def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
     """Several records, those of one form together; errors name the position in the batch."""
-    if isinstance(sequences, str) or tables.is_frame(sequences):
-        got = "string; use the function for one sequence, or [text]"
-        if not isinstance(sequences, str):
-            got = "table; use the function for one sequence, [table], or explain_windows for every window of it"
-        raise LrpError(f"sequences must be a list of sequences, got one {got}.")
-    if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
-        sequences = table.values
-    if not (hasattr(sequences, "__len__") and hasattr(sequences, "__iter__")) or isinstance(sequences, NO_LISTS):
-        raise LrpError(f"sequences must be a list of sequences, got {type(sequences).__name__}.")
-    if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
-        raise LrpError(f"sequences must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
-    if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
-        sequences = {name: _records(model.inputs.get(name), column, name) for name, column in sequences.items()}
-        counts = {name: len(column) for name, column in sequences.items()}
-        if len(set(counts.values())) != 1:
-            raise LrpError(f"sequences must have as many records of each input, got {counts}.")
-        columns = zip(*sequences.values(), strict=True)
-        sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
+    sequences = as_records(model, sequences)
     where = [f"sequence {k}" for k in range(len(sequences))]
     kinds = {type(one): one for one in sequences}  # one record of each kind
     if len(model.inputs) > 1 or any(map(_is_dict, kinds.values())):
         return _encode_ports(model, sequences, where)
     return [{model.main: one} for one in _encode_input(model, model.main, sequences, where)]
+
+
+def as_records(model: Model, sequences: Any, what: str = "sequences") -> Any:
+    """One record for each entry; of a dict of arrays, a dict for each. Errors name `what` was passed in."""
+    if isinstance(sequences, str) or tables.is_frame(sequences):
+        got = "string; use the function for one sequence, or [text]"
+        if not isinstance(sequences, str):
+            got = "table; use the function for one sequence, [table], or explain_windows for every window of it"
+        raise LrpError(f"{what} must be a list of sequences, got one {got}.")
+    if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
+        sequences = table.values
+    if not (hasattr(sequences, "__len__") and hasattr(sequences, "__iter__")) or isinstance(sequences, NO_LISTS):
+        raise LrpError(f"{what} must be a list of sequences, got {type(sequences).__name__}.")
+    if isinstance(sequences, np.ndarray) and sequences.ndim not in (1, 2, 3):
+        raise LrpError(f"{what} must be a list of sequences or a (N, T, D) array, got shape {sequences.shape}.")
+    if isinstance(sequences, Mapping):  # a dict of arrays: one record for each entry of all of them
+        sequences = {name: _records(model.inputs.get(name), column, name) for name, column in sequences.items()}
+        counts = {name: len(column) for name, column in sequences.items()}
+        if len(set(counts.values())) != 1:
+            raise LrpError(f"{what} must have as many records of each input, got {counts}.")
+        columns = zip(*sequences.values(), strict=True)
+        sequences = [dict(zip(sequences, values, strict=True)) for values in columns]
+    return sequences
 
 
 def _records(port: Input | None, column: Any, name: str) -> Any:

@@ -260,24 +260,24 @@ def explain(
     groups: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> Explanation | Explanations:
-    """Which parts of one sequence made the network decide: the relevance (attribution) of every step.
+    """Explain one prediction: the relevance (attribution) of every step of the input.
 
-    model: the network, as `load` gives it.
-    x: a string, a list of words, token ids, a (T, D) array, a DataFrame, a tensor.
-    method: a name that `lrp.methods()` lists, or a record such as `lrp.LRP(eps=0.01)`; None is `model.method`.
-    target: the class explained, by index or name; None is the predicted one, "all" gives every class a leading axis;
-        ("lstm", 5) is unit 5 of the output of the layer "lstm", at the last step unless `step` is another.
-    versus: ask why the target rather than this class: f_target - f_versus is explained.
+    model: a network, from `load` or built from layers.
+    x: a string, a list of words, token ids, a (T, D) array, a DataFrame, or a tensor.
+    method: a name listed by `lrp.methods()`, or a record such as `lrp.LRP(eps=0.01)`. Default: `model.method`.
+    target: the class to explain, by index or name. Default: the predicted class. "all" explains every class, on a
+        leading axis. ("lstm", 5) explains unit 5 of the output of the layer "lstm", at the last step or at `step`.
+    versus: a class that the target is contrasted with: f_target - f_versus is explained.
     unit: "step": one value per step; "feature": also one per feature; None: whatever costs nothing extra.
-    step: which prediction is explained where the model predicts at every step; the last by default. With "all" the
-        result is a sequence of explanations, one for the prediction of each step.
-    newest: with step="all", explain each prediction by its newest steps only, this many of them; the cost is then
+    step: which prediction to explain, for a model that predicts at every step. Default: the last. "all" returns a
+        sequence of explanations, one per step.
+    newest: with step="all", keep only the relevance of this number of newest steps of each prediction. The cost is then
         proportional to the length of the sequence, not to its square. For networks that read forward.
-    spans: phrases (start, stop), stop excluded, whose relevance is wanted besides that of the words.
-    reference: what the input is compared with, or what replaces a step, of methods that have one.
-    fill: "forward" replaces missing values by the ones before them, with a warning that counts them.
+    spans: phrases (start, stop), stop excluded, that also receive a relevance.
+    reference: the input compared with, or the replacement of a step, for methods that have one.
+    fill: "forward" replaces a missing value by the one before it, with a warning that states the count.
     groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
-    options: those of the method, such as eps=0.01: the fields of its record.
+    options: options of the method, such as eps=0.01: the fields of its record.
     """
     model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference, True)
@@ -349,8 +349,8 @@ def explain_all(
     model, method, unit, versus, step, reference, fill, options: as in `explain`.
     target: as in `explain`, or one class for each sequence.
     spans: one list of phrases for each sequence.
-    threads: their number; None uses the cores where it pays.
-    progress: show rate and time left; by default where standard error is a terminal.
+    threads: number of threads. Default: as many as are useful.
+    progress: show rate and time left. Default: if standard error is a terminal.
     """
     model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference)
@@ -381,9 +381,9 @@ def compare(
     reference: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Several methods on one input; each receives those of the options that it has.
+    """Explain one input by several methods; each uses the options that it has.
 
-    methods: names, or what `explain` takes as a method; None is one of each family, see COMPARED.
+    methods: names or records, as in `explain`. Default: one method of each family.
     model, x, target, unit, versus, step, spans, reference, options: as in `explain`.
     """
     if isinstance(step, str):

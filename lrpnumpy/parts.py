@@ -55,8 +55,8 @@ def decompose(
 ) -> Explanation | list[Explanation]:
     """The same explanation with each feature divided into parts of the input, such as trend and season.
 
-    The parts of a feature add up to its relevance, and the ledger stays as it is. What the input is compared with (the
-    reference, or 0 as the network sees it, which behind a scaler is the mean) counts for the first part.
+    The parts of a feature add up to its relevance, and the ledger is unchanged. The reference (0 for LRP and gradient x
+    input, which is the mean if the model scales its inputs) is subtracted from the first part.
 
     e: an explanation by gradient x input, LRP, DeepLIFT or integrated gradients; or several, which gives a list.
     parts: a dict of names and arrays (T, D) that add up to the input, or a function from the input to such a dict. Of a

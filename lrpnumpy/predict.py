@@ -23,10 +23,10 @@ def predict(model: Model, x: Any, *, trace: Literal[True]) -> tuple[np.ndarray, 
 def predict(model: Model, x: Any, *, trace: bool = False) -> np.ndarray | tuple[np.ndarray, tuple[NamedTuple, ...]]:
     """Scores (C,) of one sequence, or (T, C) where the model predicts at every step.
 
-    model: the network, as `load` gives it.
-    x: what `explain` takes: a string, a list of words, token ids, a (T, D) array.
-    trace: also every activation of every node: a pair of the scores and a tuple of `States` and `Outputs`, in the
-        order of the nodes. Steps that are padding are left out.
+    model: a network, from `load` or built from layers.
+    x: an input, as in `explain`: a string, a list of words, token ids, a (T, D) array.
+    trace: also return every activation of every node: a pair of the scores and a tuple of `States` and `Outputs`, in
+        the order of the nodes. Padding is left out.
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "values" if trace else None)
@@ -42,14 +42,13 @@ def predict(model: Model, x: Any, *, trace: bool = False) -> np.ndarray | tuple[
 
 @door
 def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
-    """Every activation on the way of one input `x` through the `model`, by name, in the order in which they are made.
+    """Every activation of the `model` for one input `x`, by name, in the order of computation.
 
-    An input has its own name and a node's output that of the node: "x", "0", "1", … in a plain list of layers, where
-    "readout" is what makes one vector of all steps. Gates and states of a recurrent layer, (T, H) each, have the name
-    of the node before theirs: "0/i", "0/f", "0/g", "0/o", "0/c", "0/h" of an LSTM, z, r, n, h of a GRU; in two
-    directions "0/forward/i" and "0/backward/i". What a layer gives besides its main output is "0:last" or "0:cell".
-    Inputs are as the network sees them, after a scaler; ":units" are the scores in units of the target. Steps that are
-    padding are left out.
+    Inputs and outputs of nodes are named after the input or the node: "x", "0", "1", … for a list of layers, in which
+    "readout" turns all steps into one vector. Gates and states of a recurrent layer, (T, H) each, are "0/i", "0/f",
+    "0/g", "0/o", "0/c", "0/h" for an LSTM, and z, r, n, h for a GRU; with two directions "0/forward/i" and
+    "0/backward/i". Further outputs of a layer are "0:last" or "0:cell". Inputs are scaled, as the network reads them;
+    ":units" are the scores in units of the target. Padding is left out.
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "values")

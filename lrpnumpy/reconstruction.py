@@ -12,15 +12,15 @@ from lrpnumpy.model import Model, Node, free_name
 def reconstruction_error(model: Model, *, mean: bool = False) -> Model:
     """A model whose one score is the error of an autoencoder: the sum of (input - output)² over steps and features.
 
-    `model` gives at every step as many numbers as its input has. With `mean` the score is the mean instead of the sum,
-    which is what a loss of mean squared errors is. Explain it like any other model: why is this window an anomaly?
+    `model` must return one value per feature at every step. With `mean` the score is the mean instead of the sum, like
+    a mean squared error loss. Explain it like any other model: why is this window an anomaly?
 
         e = lrp.explain(lrp.reconstruction_error(model), window)
         e.feature_relevance  # (steps, features)
 
-    The input receives relevance in two ways: directly, and through the network that reconstructs it. Where the
-    model's output is "sigmoid", its scores are compared after the sigmoid. Where the model has scalers, scaled numbers
-    are compared: a feature with large ones counts no more than another.
+    The input receives relevance in two ways: directly, and through the network that reconstructs it. If the model's
+    output is "sigmoid", its scores are compared after the sigmoid. If the model has scalers, scaled values are
+    compared, so features with large values do not count more.
     """
     if not model.every or model.outputs != model.input_size:
         gives = f"{model.outputs} numbers" + (" at every step" if model.every else " once")

@@ -183,7 +183,7 @@ def first_input(name: str) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Why the network said that: what each input received, and what else the method gives.
+    """The explanation of one prediction: the relevance of each input, the score, the ledger and the evidence.
 
     `relevance`, `feature_relevance`, `tokens`, `values`, `labels`, `marks` and `features` are those of the first input.
     With target "all" the relevance arrays have a leading axis for the C classes; `for_class` picks one. As an array,
@@ -488,7 +488,7 @@ class Explanation:
     def to_shap(self, flat: bool = True) -> shap.Explanation:
         """A `shap.Explanation`, for the plots of shap: values, base_values, data and feature_names.
 
-        base_values is the score less all relevance: that of the reference, or what LRP's biases and stabilizer kept.
+        base_values is the score minus all relevance: that of the reference, or what biases and stabilizer absorbed.
 
         flat: every feature of every step has a name, "rain, 3 days before"; False gives (T, D), a row per step.
         """

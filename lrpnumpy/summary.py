@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,30 +74,24 @@ class Summary:
         name = str(name) if isinstance(name, Hashable) else shown(name)
         k = self.groups.index(one_of(name, "group", self.groups))
         arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
-        return Summary(
-            (name,), self.features, **arrays, method=self.method, output_unit=self.output_unit, target=self.target
-        )
-
-    def _names(self) -> tuple[list[str], list[str]]:
-        """Groups and features as pandas takes them."""
-        return [*map(encodable, self.groups)], [*map(encodable, self.features)]
+        return replace(self, groups=(name,), left_out=0, **arrays)
 
     @door
     def to_frame(self, by: str | None = None) -> pd.DataFrame:
         """A pandas frame: one row per group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = library("pandas", "to_frame")
         one_of(by, "by", (None, "feature", "lag"))
-        lags, found = range(self.mean.shape[1]), {}
-        groups, features = self._names()
+        axes = {
+            "group": [*map(encodable, self.groups)],
+            "lag": range(self.mean.shape[1]),
+            "feature": [*map(encodable, self.features)],
+        }
+        summed = tuple(k for k, name in enumerate(axes) if by is not None and name not in ("group", by))
+        kept = {name: values for k, (name, values) in enumerate(axes.items()) if k not in summed}
+        found = {kind: getattr(self, kind).sum(axis=summed).ravel() for kind in KINDS}
         if by == "feature":
-            index = pandas.MultiIndex.from_product([groups, features], names=["group", "feature"])
-            found = {kind: self.by_feature(kind).ravel() for kind in KINDS} | {"error": self.error.ravel()}
-        elif by == "lag":
-            index = pandas.MultiIndex.from_product([groups, lags], names=["group", "lag"])
-            found = {kind: self.by_lag(kind).ravel() for kind in KINDS}
-        else:
-            index = pandas.MultiIndex.from_product([groups, lags, features], names=["group", "lag", "feature"])
-            found = {kind: getattr(self, kind).ravel() for kind in KINDS}
+            found["error"] = self.error.ravel()
+        index = pandas.MultiIndex.from_product(kept.values(), names=[*kept])
         return pandas.DataFrame(found, index).reset_index()
 
     def to_xarray(self) -> xr.Dataset:

@@ -20,7 +20,7 @@ MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
 
 
 class Table(NamedTuple):
-    """Numbers with what their owner knows of them: `lrp.Table(values, dates)` where there is no frame of pandas."""
+    """Numbers with their dates and names, without pandas: `lrp.Table(values, dates)`."""
 
     values: np.ndarray  # (T, D), or (T,) of one column
     labels: np.ndarray | None = None  # (T,) of the steps: datetime64, or strings

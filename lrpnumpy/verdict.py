@@ -23,15 +23,12 @@ class Experiments:
 
     groups: tuple[str, ...] = result_field("group", "text")  # B names: a word, the dates of a block, a feature
     claimed: np.ndarray = result_field("group", "value", unit="output")  # (B,) R_b: summed relevance
-    changes: np.ndarray = result_field(
-        "group replacement", "value", unit="output"
-    )  # (B, 4) D_br = f(x) - f(x with b replaced)
-    effects: np.ndarray = result_field(
-        "group", "value", unit="output"
-    )  # (B,) D_b, the typical change: see `evidence.effects`
-    together: np.ndarray = result_field(
-        "half", "value", unit="output"
-    )  # (8,) D_S: half of the groups replaced together
+    # (B, 4) D_br = f(x) - f(x with b replaced)
+    changes: np.ndarray = result_field("group replacement", "value", unit="output")
+    # (B,) D_b, the typical change: see `evidence.effects`
+    effects: np.ndarray = result_field("group", "value", unit="output")
+    # (8,) D_S: half of the groups replaced together
+    together: np.ndarray = result_field("half", "value", unit="output")
     apart: np.ndarray = result_field("half", "value", unit="output")  # (8,) the sum of D_b over the groups of S
     size: float = result_field(kind="value", unit="output")  # sum_b |D_b|, of the replacements that halves are made of
 
@@ -47,9 +44,8 @@ class Evidence:
     verdict: str = result_field(kind="text")
     refuted: float = result_field(kind="value")  # share of the claims that no replacement supports
     missed: float = result_field(kind="value")  # share of the changes that are not claimed
-    agreement: float = result_field(
-        kind="value"
-    )  # cosine of claims and mean changes; of the gradient that of their sizes
+    # cosine of claims and typical changes; of the gradient that of their sizes
+    agreement: float = result_field(kind="value")
     interaction: float = result_field(kind="value")  # how far changes together are from the sum of single ones
     text: str = result_field(kind="text")  # what fails, or why there is no verdict; empty where it passes
     experiments: Experiments = result_field(kind="record")  # what was replaced, claimed and measured

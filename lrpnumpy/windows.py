@@ -42,17 +42,16 @@ def explain_windows(
 ) -> Windows:
     """Explain the prediction of every window of a series: `length` steps, one window every `stride` steps.
 
-    model: the network, as `load` gives it.
-    series: what `explain` takes, only longer: a (T, D) array, a DataFrame with dates. For a network with several
-    inputs,
-        a dict: all series are cut alike, and an input without steps is the same for all windows.
-    length: that of a window; None is `model.window`, the length that the network was trained on.
+    model: a network, from `load` or built from layers.
+    series: a (T, D) array, or a DataFrame with dates. For a network with several inputs, a dict: all series are split
+        in the same way, and an input without steps is the same for all windows.
+    length: length of a window. Default: `model.window`, the length that the network was trained on.
     method, target, unit, versus, step, threads, fill, options: as in `explain_all`; `reference` is one of the options.
-    progress: show rate and time left; by default where standard error is a terminal.
+    progress: show rate and time left. Default: if standard error is a terminal.
 
-        found = lrp.explain_windows(model, frame, length=365)
-        found.at("2005-04-03")  # the explanation of the window that ends on this day
-        found.average()         # which days mattered on average
+        windows = lrp.explain_windows(model, frame, length=365)
+        windows.at("2005-04-03")  # the explanation of the window that ends on this day
+        windows.average()         # which days mattered on average
     """
     length = model.window if length is None else length
     if length is None:

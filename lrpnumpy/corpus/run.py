@@ -35,11 +35,11 @@ from lrpnumpy.schedule import progress_bar
 class Output:
     """Where `explain_corpus` writes, and how.
 
-    path: the folder of the run, which is made; `open_explanations` reads it.
-    overwrite: begin again where the folder has a run. Otherwise the same run goes on, and another one is an error.
-    columns: what to store with the explanations, such as season or true label, for summaries by it: a dict of name to
-        one value for each record; or names of fields of JSON objects, or of arrays in HDF5 and .npz files.
-    chunk: records explained together, whose explanations are one file.
+    path: the folder of the run, which is created; `open_explanations` reads it.
+    overwrite: start over if the folder contains a run. Otherwise the same run is resumed; a different one is an error.
+    columns: values to store with the explanations, such as season or true label, for summaries: a dict of name to one
+        value per record; or names of fields of JSON objects, or of arrays in HDF5 and .npz files.
+    chunk: number of records that are explained together and stored in one file.
     """
 
     path: str | os.PathLike[str]
@@ -73,20 +73,20 @@ def explain_corpus(
     evidence: float = 0.0,
     **options: Any,
 ) -> Stored:
-    """Explain every sequence of a corpus into a folder, in memory that does not grow with it.
+    """Explain every sequence of a corpus and write the results into a folder, in bounded memory.
 
-    Call it again after an interruption: it resumes, and skips the parts that are finished.
+    Call it again after an interruption: it computes the missing parts.
 
-    model: the network, as `load` gives it.
+    model: a network, from `load` or built from layers.
     source: a path to text (one sequence per line, plain or gzipped), JSON lines, HDF5 or .npz; "-" for lines of
         standard input; any iterable of sequences; or an `lrp.Corpus` of one of these, with options for reading.
     method, target, unit, versus, step, options: as in `explain`, the same for all sequences.
-    out: the folder to be made; or an `lrp.Output`, with options for writing.
-    threads: of this process; all cores by default.
-    workers: explain in this number of processes instead, or by the workers of a dask.distributed.Client. Cutting text
-        into words holds Python's lock: for short sentences and more than two cores, processes are faster than threads.
-    progress: show rate and time left; by default where standard error is a terminal.
-    evidence: for which share of the records to compute evidence, such as 0.01; it is stored with them.
+    out: the folder to create; or an `lrp.Output`, with options for writing.
+    threads: number of threads of this process. Default: all cores.
+    workers: number of processes to use instead of threads, or a dask.distributed.Client. Splitting text into words
+        holds the GIL: for short sentences and more than two cores, processes are faster than threads.
+    progress: show rate and time left. Default: if standard error is a terminal.
+    evidence: fraction of the records for which evidence is computed and stored, such as 0.01.
     """
     corpus = source if isinstance(source, Corpus) else Corpus(source)
     output = out if isinstance(out, Output) else Output(out)

@@ -29,12 +29,12 @@ OF_ALL = ("scores", "targets", "explained_steps")  # kept once computed, and of 
 
 @door
 def open_explanations(path: str | os.PathLike[str]) -> Stored:
-    """The explanations that `explain_corpus` wrote into the folder `path`: a sequence, read as it is asked for.
+    """The explanations that `explain_corpus` wrote into the folder `path`: a sequence that is read on demand.
 
-    Of a run that is not finished, these are the explanations of the parts that are there.
+    For an unfinished run, these are the explanations of the parts that exist.
 
-    >>> found = lrp.open_explanations("reviews")
-    >>> print(len(found), found[0])
+    >>> results = lrp.open_explanations("reviews")
+    >>> print(len(results), results[0])
     """
     folder = Folder(path)
     index = folder.index()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy import asked, tables
+from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown
 from lrpnumpy.corpus.work import settle
-from lrpnumpy.encode import EncodedRecord, encode, encode_all
+from lrpnumpy.encode import EncodedRecord, as_records, encode, encode_all
 from lrpnumpy.evaluate import randomisation, removal, truth
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, measure_cost, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
@@ -53,9 +53,9 @@ def rank_methods(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Ranking:
-    """Which methods deserve trust on this network and these data.
+    """Rank methods on a network and its data: which of them deserve trust?
 
-    model: the network, as `load` gives it.
+    model: a network, from `load` or built from layers.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
     methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
         and its options, ("lrp-prop", {"eps": 0.2}), or to your own function(model, sequences), which gives an array
@@ -63,20 +63,20 @@ def rank_methods(
     target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
         sigmoid; None is the predicted one.
     unit: "step": steps are removed; "feature": features and single values; None: all three, of words steps alone.
-    reference: what takes the place of what is removed: "zero", "mean" of the data, a vector (D,), a word; or "omit",
-        which leaves steps out.
+    reference: replacement of removed values: "zero", "mean" of the data, a vector (D,), a word; or "omit", which leaves
+        steps out.
     versus, step: as in `explain_all`.
-    measures: some of `lrpnumpy.evaluate.MEASURES`; None is all of them.
-    state: a file that keeps finished parts: the same call continues where another one was interrupted.
-    threads: their number, but for what is timed; None uses the cores where it pays.
-    progress: whether to show a bar; None shows one where there is a terminal.
+    measures: some of `lrpnumpy.evaluate.MEASURES`. Default: all.
+    state: a file that stores finished parts, so that the same call resumes after an interruption.
+    threads: number of threads, except for measurements of time. Default: as many as are useful.
+    progress: show a progress bar. Default: if standard error is a terminal.
     """
     chosen = list(MEASURES)
     if measures is not None:
         chosen = [one_of(name, "measures", tuple(MEASURES)) for name in entries(measures, "measures", 100)]
     units = _units(model, unit)
     against = asked.request(model, "lrp-all", None, versus, step, {}).versus  # checks both
-    sequences = _records(data)
+    sequences = [*as_records(model, data, "data")]
     if not sequences:
         raise LrpError("data must have at least one sequence, got none.")
     encoded = encode_all(model, sequences)
@@ -130,27 +130,6 @@ def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
     if words or unit == "step":
         return ("step",)
     return ("feature", "value") if unit == "feature" else ("step", "feature", "value")
-
-
-def _records(data: Any) -> list[Any]:
-    """One record for each entry; of a dict of inputs, a dict for each."""
-    data = tables.untensored(data)
-    if isinstance(data, (str, bytes, range)) or not _is_list(data):
-        raise LrpError(f"data must be a list of sequences, got {type(data).__name__}.")
-    if not isinstance(data, Mapping):
-        return list(data)
-    if not all(map(_is_list, data.values())):
-        raise LrpError("data must be a dict of lists, one entry per record, got something else in it.")
-    columns = [list(column) for column in data.values()]
-    if len({len(column) for column in columns}) > 1:
-        counts = ", ".join(str(len(column)) for column in columns)
-        raise LrpError(f"data must have as many records of each input, got {counts}.")
-    return [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _is_list(value: Any) -> bool:
-    """Whether something has entries, and an end."""
-    return hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:

@@ -18,6 +18,7 @@ SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is 
 ABOUT = {"sequences", "explained", "units", "reference", "output"}  # what a heading needs
 FORMAT = "lrpnumpy ranking 2"
 REMOVAL = "removal"  # the column that advice compares methods by
+CELL_AXES = {"value": 1, "low": 1, "high": 1, "better": 2, "p": 2, "apart": 2}  # of methods, of each array of `Cells`
 
 
 class Column(NamedTuple):
@@ -243,35 +244,28 @@ class Ranking:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise LrpError("from_json: the JSON has no format line of a ranking; pass the text of Ranking.to_json.")
         names, columns, about = data.get("methods"), data.get("columns"), data.get("about")
-        if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
-            raise LrpError("from_json: methods must be a list of names, got something else.")
-        if len(set(names)) < len(names):
-            raise LrpError("from_json: methods must differ from each other, got one twice.")
+        if not names or not _are_names(names) or len(set(names)) < len(names):
+            raise LrpError("from_json: methods must be a list of different names, got something else.")
         if not isinstance(columns, dict) or not all(isinstance(one, dict) for one in columns.values()):
             raise LrpError("from_json: columns must be an object of objects, got something else.")
-        if not isinstance(about, dict) or not {*about} >= ABOUT:
-            raise LrpError(f"from_json: about must be an object with {', '.join(sorted(ABOUT))}, got something else.")
-        units = about["units"]
-        if not isinstance(units, list) or not all(isinstance(one, str) for one in units):
-            raise LrpError("from_json: about: units must be a list of names, got something else.")
-        M = len(names)
-        for name in columns:
+        if not isinstance(about, dict) or not {*about} >= ABOUT or not _are_names(about["units"]):
+            wanted = ", ".join(sorted(ABOUT))
+            raise LrpError(f"from_json: about must be an object with {wanted}, and units a list, got something else.")
+        cells = {}
+        for name, one in columns.items():
             one_of(name, "from_json: a column", tuple(COLUMNS))
-        cells = {
-            name: Cells(
-                _numbers(f"{name}: value", one.get("value"), (M,)),
-                _numbers(f"{name}: low", one.get("low"), (M,)),
-                _numbers(f"{name}: high", one.get("high"), (M,)),
-                _numbers(f"{name}: better", one.get("better"), (M, M)) > 0,
-                _numbers(f"{name}: p", one.get("p"), (M, M)),
-                _numbers(f"{name}: apart", one.get("apart"), (M, M)),
-                whole(one.get("samples"), f"from_json: {name}: samples", 0),
-            )
-            for name, one in columns.items()
-        }
+            arrays = {}
+            for key, axes in CELL_AXES.items():
+                arrays[key] = _numbers(f"{name}: {key}", one.get(key), (len(names),) * axes)
+            arrays["better"] = arrays["better"] > 0
+            cells[name] = Cells(**arrays, samples=whole(one.get("samples"), f"from_json: {name}: samples", 0))
         if "cost" not in cells:
             raise LrpError("from_json: columns must have cost, got none.")
         return Ranking(tuple(names), cells, about)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _numbers(where: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from lrpnumpy.checks import LrpError
@@ -13,13 +11,6 @@ from lrpnumpy.evaluate.correlation import pearson
 
 NETWORKS = 2  # of each program and cell
 SEQUENCES = 100  # for each network
-
-
-class Task(NamedTuple):
-    """A network, sequences, and what is right."""
-
-    network: programs.ProgramNetwork
-    drawn: programs.Drawn
 
 
 def measure(explainers: list[Explainer], seed: int) -> Values:
@@ -43,7 +34,7 @@ def measure(explainers: list[Explainer], seed: int) -> Values:
                 found[1, m, n] = pearson(relevance, np.concatenate(drawn.values))
             if got.values is not None:
                 found[2, m, n] = share(np.array([one.sum(axis=0) for one in got.values]), reads)
-    linear = np.array([task.drawn.values is not None for task in every])
+    linear = np.array([drawn.values is not None for _, drawn in every])
     return {
         "true_steps": (found[0], np.ones(len(every))),
         "true_values": (found[1][:, linear], np.ones(linear.sum())),
@@ -58,12 +49,12 @@ def share(relevance: np.ndarray, right: np.ndarray) -> float:
     return float((sizes * right).sum() / total) if total > 0 else 0.0
 
 
-def tasks(seed: int = 0) -> list[Task]:
-    """All networks with their sequences."""
+def tasks(seed: int = 0) -> list[tuple[programs.ProgramNetwork, programs.Drawn]]:
+    """All networks, each with sequences and what is right about them."""
     out = []
     for name in programs.PROGRAMS:
         for cell in programs.CELLS:
             for k in range(NETWORKS):
                 network = programs.make(name, cell, seed=seed + k)
-                out.append(Task(network, network.draw(SEQUENCES, seed + k)))
+                out.append((network, network.draw(SEQUENCES, seed + k)))
     return out

@@ -107,12 +107,13 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
     """
     items = settings.items("nodes")
     settings.source.budget.layers(len(items))
-    nodes = []
+    nodes: list[Any] = []
+    readout = settings.optional("string", "readout")  # of older files, whose nodes are a list of layers
     for k, item in enumerate(items):
         node = Fields(settings.source, f"{settings.where}: node {k}", item)
         name = node.string("name")
         layer = _layer(f"layers/{name}", node.object("layer"), take, custom)
-        nodes.append(Node(name, layer, tuple(node.strings("inputs"))))
+        nodes.append(layer if readout is not None else Node(name, layer, tuple(node.strings("inputs"))))
     inputs = {}
     for k, item in enumerate(settings.items("inputs")):
         port = Fields(settings.source, f"input {k}", item)
@@ -121,6 +122,7 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
     model = Model(
         tuple(nodes),
         inputs=inputs,
+        readout=readout,
         result=settings.optional("string", "result"),
         classes=settings.optional("strings", "classes"),
         output=settings.string("output"),  # type: ignore[arg-type]

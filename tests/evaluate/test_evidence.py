@@ -233,6 +233,8 @@ WAYS = {
     ),
     "summary": lambda model, x, **more: lrp.explain_all(model, [x] * 3, "deeplift", **more).summary(),
     "counterfactual": lambda model, x, **more: lrp.counterfactual(model, x, **more),
+    "explain_all": lambda model, x, **more: lrp.explain_all(model, [x], "integrated-gradients", **more).evidence(),
+    "a stored result": lambda model, x, **more: lrp.evidence(model, x, lrp.explain(model, x, "occlusion-f", **more)),
 }
 
 
@@ -253,6 +255,33 @@ def test_bad_input_is_one_sentence_everywhere(words, way):
                 call(model, record, target=1, versus=1)
     with pytest.raises(lrp.LrpError, match=r"^(x|sequence 0) must be finite, got nan at index \[2, 1\]"):
         call(numbers, np.where(np.arange(18).reshape(6, 3) == 7, np.nan, x))
+
+
+@pytest.mark.filterwarnings("error")
+def test_bad_input_of_windows_and_parts_is_one_sentence():
+    rng = np.random.default_rng(0)
+    model, series = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), rng.normal(size=(9, 3))
+
+    def windows(x=series, **more):
+        return lrp.explain_windows(model, x, "deeplift", length=4, **more).evidence()
+
+    def parts(x=series, **more):
+        return lrp.decompose(lrp.explain(model, x, "deeplift", unit="feature", **more), periods=(3,))
+
+    assert str(windows()) and str(parts())
+    for call in (windows, parts):
+        with pytest.raises(lrp.LrpError, match=r"reference of 'x'.* must have shape \(any, 3\), got \(1, 5\)"):
+            call(reference=np.zeros(5))
+        with pytest.raises(lrp.LrpError, match=r"reference of 'x' must be finite, got nan"):
+            call(reference=np.full(3, np.nan))
+        with pytest.raises(lrp.LrpError, match=r"^versus must be another class than the target, got 1 for both"):
+            call(target=1, versus=1)
+        with pytest.raises(lrp.LrpError, match=r"^(series|x) must be finite, got nan at index \[2, 1\]"):
+            call(np.where(np.arange(27).reshape(9, 3) == 7, np.nan, series))
+    short, narrow = lrp.explain_windows(model, series, "deeplift", length=1), nets.lstm(rng, 1, 4)
+    assert str(short.evidence()) and str(short.summary())
+    model = lrp.Model([narrow, nets.dense(rng, 4, 2)])
+    assert str(windows(series[:, :1])) and str(parts(series[:, :1]))
 
 
 @pytest.mark.filterwarnings("error")

@@ -255,6 +255,7 @@ def test_a_group_where_a_dataset_should_be(native):
             '{"nodes": [{"name": "0", "layer": {"kind": "LSTM", "arrays": {"x": []}, "parts": {}, "settings": {}}}]}',
             "'x'",
         ),
+        ('{"nodes": [], "inputs": 1}', "inputs must be a list"),
         ('{"nodes": [], "readout": 1}', "readout must be a string"),
         (" " * (MAX_TEXT + 1), "too much for an attribute"),
     ],

@@ -317,3 +317,16 @@ def test_a_path_must_be_one(path):
 def test_only_models_are_saved(tmp_path):
     with pytest.raises(lrp.LrpError, match="must be a Model, got dict"):
         lrp.save({}, tmp_path / "model.h5")
+
+
+@pytest.mark.parametrize("readout", ["last", "mean", "every"])
+def test_an_older_file_has_a_readout_and_a_list_of_layers(tmp_path, readout):
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], readout=readout)
+    lrp.save(model, tmp_path / "model.h5")
+    with h5py.File(tmp_path / "model.h5", "r+") as file:
+        settings = json.loads(file.attrs["model"])
+        nodes = [{**node, "inputs": []} for node in settings["nodes"] if node["name"] != "readout"]
+        settings |= {"nodes": nodes, "readout": readout, "result": None}
+        file.attrs["model"] = np.bytes_(json.dumps(settings))
+    assert lrp.load(tmp_path / "model.h5").digest == model.digest

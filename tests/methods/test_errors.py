@@ -338,7 +338,7 @@ CASES = {
         "field must be None where",
     ),
     # evaluation
-    "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "data must be a dict of lists"),
+    "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "input 'x' must have a list"),
     "labels of one sigmoid": (
         lambda: lrp.rank_methods(SIGMOID, [X], target=[2]),
         "target must be 0 or 1 for each of 1",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from docs import shown
 from lrpnumpy.__main__ import main
 from lrpnumpy.explain import COMPARED
 from lrpnumpy.files import isolated, kinds
@@ -179,12 +180,16 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("example", ["explain_sentence", "own_rule", "by_hand", *PICTURES])
+@pytest.mark.parametrize(
+    "example", ["explain_sentence", "own_rule", "by_hand", "anomaly", "encoder_decoder", *PICTURES]
+)
 def test_example(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [f"{example}.py"])
+    shown.watch(monkeypatch.setattr)
     runpy.run_path(str(ROOT / "examples" / f"{example}.py"), run_name="__main__")
-    assert len(capsys.readouterr().out) > 100
+    output = capsys.readouterr().out
+    assert len(output) > 100 and not shown.NAN.search(output)
     assert {path.name for path in tmp_path.iterdir()} == PICTURES.get(example, set())
 
 

@@ -5,6 +5,7 @@ interop`). Shell blocks run `lrpnumpy` in this process. `make docs` runs tutoria
 slower.
 """
 
+import io
 import json
 import re
 import shlex
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 import lrpnumpy as lrp
 from docs import shown
@@ -115,6 +117,13 @@ def test_a_failing_explanation_is_not_shown_without_its_evidence(monkeypatch):
     shown.watch(monkeypatch.setattr)
     with pytest.raises(shown.Silent, match="lrp-half is shown without its evidence: Evidence: fails"):
         str(e)
+    axes = Figure().subplots()
+    axes.bar(range(len(e)), e.relevance)  # by hand
+    with pytest.raises(shown.Silent, match="lrp-half is shown without its evidence"):
+        axes.figure.savefig(io.BytesIO())
+    axes.bar(range(len(e)), e.relevance)
+    axes.set_title("lrp-half: fails")
+    axes.figure.savefig(io.BytesIO())
     assert shown.NAN.search("score nan") and not shown.NAN.search("Fernando, 1e-3")
 
 

@@ -108,7 +108,7 @@ class KerasBuild(NetworkBuild):
         return [values[end] for end in ends]
 
     def called(self, call: KerasCall, values: Mapping[Ref, NetworkValue]) -> Sequence[NetworkValue]:
-        """What a layer gives; what goes wrong is an error that names the layer."""
+        """The outputs of a layer; a problem becomes an error that names the layer."""
         layer = call.layer
         try:
             return self.call(call, [[values[one] for one in refs] for refs in (call.inputs, call.states, call.masks)])
@@ -120,7 +120,7 @@ class KerasBuild(NetworkBuild):
             layer.refuse(f"does not fit: {str(error).removesuffix('.')}")
 
     def call(self, call: KerasCall, values: list[list[NetworkValue]]) -> Sequence[NetworkValue]:
-        """What a layer gives for its inputs, start states and masks."""
+        """The outputs of a layer for its inputs, start states and masks."""
         layer, (xs, states, masks) = call.layer, values
         self.where, self.label = layer.settings.where, layer.name
         if not xs:
@@ -137,7 +137,7 @@ class KerasBuild(NetworkBuild):
         if layer.graph is not None:
             self.plain(call)
             return self._inner(layer.graph, xs)
-        if own(self.custom, layer.kind, layer.name) is not None:
+        if custom_for(self.custom, layer.kind, layer.name) is not None:
             return [self._custom(layer, xs)]
         if states and layer.kind not in TAKES_STATES:
             self.refuse("takes start states, which only recurrent layers do")
@@ -153,7 +153,7 @@ class KerasBuild(NetworkBuild):
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
-        """What the class of a layer makes of values."""
+        """The outputs of a layer by the function for its class."""
         found = self.meanings[call.layer.kind](self, call, values)
         return found if isinstance(found, list) else [found]
 
@@ -172,12 +172,12 @@ class KerasBuild(NetworkBuild):
         return self.run(graph, graph.outputs, dict(zip(graph.inputs, xs, strict=True)))
 
     def _custom(self, layer: KerasLayer, xs: list[NetworkValue]) -> NetworkValue:
-        """What the caller's function makes of settings and arrays."""
-        make: Any = own(self.custom, layer.kind, layer.name)
-        found = {name: self.source.array(path, self.source.shape(path)) for name, path in self.paths(layer).items()}
-        ours = self.custom_layer(layer.name, make, copy.deepcopy(layer.settings.value), found)
-        made = self.vectors(ours, *(self.value(layer, x, getattr(ours, "inputs", None)) for x in xs), steps=None)
-        if ours.recurrent and layer.settings.value.get("return_sequences") is False:  # a cell in Keras' RNN
+        """The output of the layer that the caller's function makes of settings and arrays."""
+        make: Any = custom_for(self.custom, layer.kind, layer.name)
+        arrays = {name: self.source.array(path, self.source.shape(path)) for name, path in self.paths(layer).items()}
+        node = self.custom_layer(layer.name, make, copy.deepcopy(layer.settings.value), arrays)
+        made = self.vectors(node, *(self.value(layer, x, getattr(node, "inputs", None)) for x in xs), steps=None)
+        if node.recurrent and layer.settings.value.get("return_sequences") is False:  # a cell in Keras' RNN
             return self.one_step(made, -1, keep=False)
         return made
 
@@ -324,7 +324,7 @@ class KerasBuild(NetworkBuild):
             self.entries[x.mask].sees.append(layer.name)
         return replace(x, mask=None)
 
-    def said_of_padding(self) -> None:
+    def warn_of_padding(self) -> None:
         """Warn of inputs whose padding some layers skip and others see."""
         for name, port in self.entries.items():
             if port.skips and port.sees:
@@ -349,7 +349,7 @@ OF_MASKS = ("Any", "ConvertToTensor", "LogicalOr", "ExpandDims", "Concatenate") 
 TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectional", "RNN")
 
 
-def own(custom: Custom, kind: str, name: str) -> Any:
+def custom_for(custom: Custom, kind: str, name: str) -> Any:
     """The caller's function for a layer: by its name, by its class, or by its class without the package."""
     return next((custom[key] for key in (name, kind, kind.split(">")[-1]) if key in custom), None)
 

@@ -1,6 +1,6 @@
 """Keras weights without their configuration: a plain chain of layers can be told from the shapes of its arrays.
 
-What shapes do not say (activations, readout, output) is taken from the caller's hints, or assumed with a warning.
+Activations, readout and output are taken from the caller's hints, or assumed with a warning.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from lrpnumpy.files.hints import Hints, LayerHint, layer_hints
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 
-# Beginnings of names: of layers that do nothing, and of those that say how the steps become one vector.
+# Beginnings of names: of layers that do nothing, and of those that make one vector of the steps.
 _IDLE = ("dropout", "spatial_dropout", "input", "gaussian_", "alpha_dropout", "activity_regularization")
-_SAYING = {"global_average_pooling1d": "mean", "global_max_pooling1d": "max"}
+_READOUT_LAYERS = {"global_average_pooling1d": "mean", "global_max_pooling1d": "max"}
 _POOLS = {"mean": "GlobalAveragePooling1D", "max": "GlobalMaxPooling1D"}
 _READOUTS = ("last", "every", *_POOLS)
 
@@ -37,23 +37,24 @@ class _Part(NamedTuple):
     settings: dict[str, Any]
 
 
-def said(found: Imported, guess: Guess | None) -> Imported:
-    """The same with what was guessed."""
+def with_guess(imported: Imported, guess: Guess | None) -> Imported:
+    """The same with a warning of what was guessed."""
     if guess is None:
-        return found
-    return found._replace(notes=[guess.text, *found.notes], warnings=[guess.text, *found.warnings], guessed=True)
+        return imported
+    notes, warnings = ([guess.text, *texts] for texts in (imported.notes, imported.warnings))
+    return imported._replace(notes=notes, warnings=warnings, guessed=True)
 
 
 Groups = Sequence[tuple[str, list[str]]]  # of a file: a name and the paths of its arrays
 
 
-def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> Guess:
+def guess(source: Source, groups: Groups, hints: Hints, beside: Groups = ()) -> Guess:
     """The configuration of a chain of layers, from the groups of a file.
 
     Groups of one class are in the order of definition. Those `beside` are in no order: their names are free.
     """
-    if asked.layers is not None:
-        return _said_graph(source, dict([*groups, *beside]), asked)
+    if hints.layers is not None:
+        return _described(source, dict([*groups, *beside]), hints)
     advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
     placed, empty = [name for name, paths in beside if paths], [name for name, paths in beside if not paths]
     if placed:
@@ -63,13 +64,13 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         part = None if name.startswith("time_distributed") else _part(source, name, paths)
         if part is not None:
             parts.append(part)
-        elif not paths and name in _SAYING:
-            named = _SAYING[name]
+        elif not paths and name in _READOUT_LAYERS:
+            named = _READOUT_LAYERS[name]
         elif paths or not (name.startswith(_IDLE) or (name, paths) in beside):
             raise source.error(
                 "",
                 f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; "
-                f"{_example(source, groups)}; or {advice}",
+                f"{_example(groups)}; or {advice}",
             )
     chain = _chain(source, parts, placed)
     if chain is None:
@@ -77,11 +78,11 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         raise source.error(
             "", f"holds Keras weights without their configuration, which fit in no single order: {shown}; {advice}"
         )
-    readout, output = asked.readout or named, asked.output or "linear"
+    readout, output = hints.readout or named, hints.output or "linear"
     if readout not in _READOUTS:
         raise source.error("", f"readout must be one of {', '.join(_READOUTS)} for weights alone, got {readout!r}")
     heads = [part for part in chain if part.kind == "Dense"]
-    activations = asked.activations
+    activations = hints.activations
     if len(heads) > 1 and activations is None:
         names = ", ".join(part.name for part in heads[:-1])
         raise source.error(
@@ -108,14 +109,14 @@ def guess(source: Source, groups: Groups, asked: Hints, beside: Groups = ()) -> 
         if part.kind == "Dense" and hidden:
             order.append(hidden.pop(0))
     steps = [LayerHint(name, {}) for name in order]
-    return Guess(_graph(source, {part.name: part for part in parts}, steps, readout, output), text)
+    return Guess(_graph({part.name: part for part in parts}, steps, readout, output), text)
 
 
 # ---------------------------------------------------------------------------------------------------- by `layers`
 
 
-def _example(source: Source, groups: Groups) -> str:
-    """`layers` as it may be, for an error: the layers of the file in their order, and what joins some of them."""
+def _example(groups: Groups) -> str:
+    """A possible `layers` for an error: the layers of the file in their order, and what joins some of them."""
     names: list[str] = []
     for name, paths in groups:
         if paths:
@@ -125,9 +126,9 @@ def _example(source: Source, groups: Groups) -> str:
     return f"say layers={names}, in the order in which they are applied, with activations such as 'relu' after them"
 
 
-def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> Guess:
+def _described(source: Source, groups: dict[str, list[str]], hints: Hints) -> Guess:
     """The configuration that `layers` describes."""
-    steps = layer_hints(source, asked.layers or ())
+    steps = layer_hints(source, hints.layers or ())
     parts: dict[str, _Part] = {}
     for name, paths in groups.items():
         if name not in {step.name for step in steps}:
@@ -142,12 +143,10 @@ def _said_graph(source: Source, groups: dict[str, list[str]], asked: Hints) -> G
         known = ", ".join([*groups, "concat(...)", *_POOLS])
         raise source.error("", f"layers must name layers of the file, activations, or {known}, got {unknown[0][:80]!r}")
     text = "holds weights without their configuration: built as layers= describes; check=(x, y) confirms it"
-    return Guess(_graph(source, parts, steps, asked.readout or "last", asked.output or "linear"), text)
+    return Guess(_graph(parts, steps, hints.readout or "last", hints.output or "linear"), text)
 
 
-def _graph(
-    source: Source, parts: dict[str, _Part], steps: Sequence[LayerHint], readout: str, output: str
-) -> dict[str, Any]:
+def _graph(parts: dict[str, _Part], steps: Sequence[LayerHint], readout: str, output: str) -> dict[str, Any]:
     """The configuration of a functional model: an entry takes the value of the one before, a join those it names."""
     layers: dict[str, dict[str, Any]] = {}
     value = ""
@@ -223,28 +222,28 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
 
 
 def _chain(source: Source, parts: list[_Part], free: Sequence[str]) -> list[_Part] | None:
-    """The only order in which each layer takes what the one before gives.
+    """The only order in which each layer takes what the before before gives.
 
-    Layers of one class stay in their order, except for those that are `free`.
+    Layers of before class stay in their order, except for those that are `free`.
     """
     lanes: dict[str, list[_Part]] = {}
     for part in parts:
         lanes.setdefault(part.name if part.name in free else f"the class {part.kind}", []).append(part)
-    found: list[list[_Part]] = []
+    orders: list[list[_Part]] = []
 
     def go(left: dict[str, int], done: list[_Part]) -> None:
         source.budget.visit("")
         if len(done) == len(parts):
-            found.append(done)
-        for lane, number in left.items() if len(found) < 2 else ():
+            orders.append(done)
+        for lane, number in left.items() if len(orders) < 2 else ():
             if number == len(lanes[lane]):
                 continue
             part = lanes[lane][number]
             if not done or part.inputs == done[-1].outputs:
-                if part.kind != "Dense" and any(one.kind == "Dense" for one in done):
+                if part.kind != "Dense" and any(before.kind == "Dense" for before in done):
                     continue  # a head is at the end
                 go({**left, lane: number + 1}, [*done, part])
 
     if len(parts) <= 50:
         go(dict.fromkeys(lanes, 0), [])
-    return found[0] if len(found) == 1 else None
+    return orders[0] if len(orders) == 1 else None

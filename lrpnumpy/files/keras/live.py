@@ -1,7 +1,7 @@
 """`from_keras`: a model of a running Keras, of any version and backend, to a Model.
 
-Keras is not imported here: the model is asked for its configuration and its weights, and is run on a probe. The model
-that is made of these must give its scores.
+Keras is not imported here: the model provides its configuration and its weights, and is run on a probe. The imported
+model must give the same scores.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NOT = ("config", *(name for name in NETWORK if name != "output"))  # hints that
 def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from a live Keras `model`, Sequential or functional: Keras 3 with any backend, tf-keras.
 
-    It is run once on a probe, or on `check`, a batch of inputs as Keras takes them, and its scores are
-    compared. Where it cannot be run, `check` may be a pair (x, scores of x). It is left as it was.
+    The model is run once on a probe, or on `check`, a batch of inputs for Keras, and the scores are compared. If it
+    cannot be run, `check` may be a pair (x, scores of x). The model is not changed.
     """
-    said = taken(NAME, hints, _NOT)
+    known = taken(NAME, hints, _NOT)
     if not all(hasattr(model, name) for name in ("to_json", "layers", "get_weights")):
         advice = "; open a file by lrp.load" if isinstance(model, (str, os.PathLike)) else ""
         raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}{advice}.")
@@ -50,11 +50,11 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     source = StateDict(live.arrays, NAME)
     with source.guard(""):
         config = parse_json(source, "configuration", text)
-        found = keras.build(source, config, lambda layers: live.matched(layers, model), said, live.words)
-    problem = _compared(model, found.model, check, said.which)
-    for text in (*found.warnings, *([problem] if problem else ())):
+        imported = keras.build(source, config, lambda layers: live.matched(layers, model), known, live.words)
+    problem = _compared(model, imported.model, check, known.which)
+    for text in (*imported.warnings, *([problem] if problem else ())):
         warnings.warn(f"{NAME}: {text}.", AssumptionWarning, stacklevel=outside())
-    return named(NAME, found.model, said)[0]
+    return named(NAME, imported.model, known)[0]
 
 
 def _described(model: Any) -> str:
@@ -88,7 +88,7 @@ class _Live:
     def _paths(self, layer: KerasLayer) -> dict[str, str]:
         if layer.place not in self.layers:
             layer.refuse("is in the configuration of the model, but not among its layers")
-        found = {}
+        paths = {}
         variables = getattr(self.layers[layer.place], "weights", ())
         for k, array in enumerate(self.layers[layer.place].get_weights()):
             path = f"{'/'.join(map(str, layer.place))}/{layer.name}/{k}"
@@ -96,28 +96,28 @@ class _Live:
             self.arrays[path] = array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
             name = str(getattr(variables[k], "name", k)) if k < len(variables) else str(k)
             name = name.split("/")[-1].split(":")[0]
-            found[name if name not in found else f"{name}_{k}"] = path
-        return found
+            paths[name if name not in paths else f"{name}_{k}"] = path
+        return paths
 
     def words(self, layer: KerasLayer) -> list[str] | None:
         """The vocabulary of a layer, without its reserved words."""
-        found = self.layers.get(layer.place)
-        return [str(word) for word in found.get_vocabulary(include_special_tokens=False)] if found is not None else None
+        live = self.layers.get(layer.place)
+        return [str(word) for word in live.get_vocabulary(include_special_tokens=False)] if live is not None else None
 
 
 # ---------------------------------------------------------------------------------------------------------- comparison
 
 
-def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
-    """Compare scores, and raise where they differ; gives why they could not be compared."""
+def _compared(model: Any, imported: Model, check: Any, which: str | None) -> str:
+    """Compare scores, and raise an error if they differ; returns why they could not be compared, or ""."""
     if isinstance(check, tuple) and len(check) == 2:
-        check_scores(ours, check, NAME)
+        check_scores(imported, check, NAME)
         return ""
     names = [str(getattr(tensor, "name", k)) for k, tensor in enumerate(model.inputs)]
     try:
-        xs = _probe(model, ours) if check is None else _as_list(check, names)
+        xs = _probe(model, imported) if check is None else _as_list(check, names)
         with _kept(model):
-            found = _run(model, xs, names, which)
+            expected = _run(model, xs, names, which)
     except Exception as error:
         if check is not None:
             raise LrpError(
@@ -128,17 +128,18 @@ def _compared(model: Any, ours: Model, check: Any, which: str | None) -> str:
         )
     from lrpnumpy.predict import predict_all
 
-    series = dict(zip(ours.inputs, xs, strict=True)) if len(xs) == len(ours.inputs) else {}
+    series = dict(zip(imported.inputs, xs, strict=True)) if len(xs) == len(imported.inputs) else {}
     if not series:
-        return f"the model has {len(xs)} inputs of which {len(ours.inputs)} are used, so its scores were not compared"
+        used = len(imported.inputs)
+        return f"the model has {len(xs)} inputs of which {used} are used, so its scores were not compared"
     records = [{name: _record(x[k]) for name, x in series.items()} for k in range(len(xs[0]))]
-    plain = [next(iter(one.values())) for one in records] if len(series) == 1 else records
-    scores = np.stack([np.asarray(one) for one in predict_all(ours, plain)])
+    plain = [next(iter(record.values())) for record in records] if len(series) == 1 else records
+    scores = np.stack([np.asarray(record) for record in predict_all(imported, plain)])
     half = any("16" in str(getattr(layer, "compute_dtype", "")) for layer in model.layers)
-    if not matches(ours, scores, found, 0.05 if half else TOLERANCE):
+    if not matches(imported, scores, expected, 0.05 if half else TOLERANCE):
         raise LrpError(
-            f"{NAME}: the model gives {shown(found)} for an input, what was made of it {shown(scores)}; some layer "
-            "does not follow its configuration; define it with custom=."
+            f"{NAME}: the model gives {shown(expected)} for an input, the imported model {shown(scores)}; some "
+            "layer does not follow its configuration; define it with custom=."
         )
     return ""
 
@@ -158,53 +159,53 @@ def _as_list(check: Any, names: list[str]) -> list[Any]:
     if isinstance(check, Mapping):
         return [np.asarray(check[name]) for name in names]
     if isinstance(check, Sequence) and len(names) > 1:
-        return [np.asarray(one) for one in check]
+        return [np.asarray(x) for x in check]
     return [np.asarray(check.detach().cpu() if hasattr(check, "detach") else check)]
 
 
-def _probe(model: Any, ours: Model) -> list[np.ndarray]:
+def _probe(model: Any, imported: Model) -> list[np.ndarray]:
     """A batch for each input: token ids where there is an embedding, or numbers."""
-    rng, found = np.random.default_rng(0), []
-    for tensor, port, least in zip(model.inputs, ours.inputs.values(), ours.least.values(), strict=True):
+    rng, batches = np.random.default_rng(0), []
+    for tensor, port, least in zip(model.inputs, imported.inputs.values(), imported.least.values(), strict=True):
         batch, *rest = tensor.shape
         shape = [batch or BATCH, *((max(STEPS, least) if n is None else int(n)) for n in rest)]
         embedding = port.embedding
         if embedding is None:
-            found.append(rng.normal(size=shape).astype(np.float32))
+            batches.append(rng.normal(size=shape).astype(np.float32))
         elif "string" in str(tensor.dtype):
             words = [word for word in embedding.vocabulary or () if word.isalpha()] or ["a"]
             chosen = rng.choice(words, (shape[0], STEPS) if shape[1:] == [1] else shape)
-            found.append(np.array([[" ".join(row)] for row in chosen] if shape[1:] == [1] else chosen, object))
+            batches.append(np.array([[" ".join(row)] for row in chosen] if shape[1:] == [1] else chosen, object))
         else:
-            found.append(rng.integers(min(1, len(embedding.E) - 1), len(embedding.E), shape).astype(np.int32))
-    return found
+            batches.append(rng.integers(min(1, len(embedding.E) - 1), len(embedding.E), shape).astype(np.int32))
+    return batches
 
 
 @contextmanager
 def _kept(model: Any) -> Iterator[None]:
     """Run a model from zero states; afterwards its states and random seeds are as before."""
-    saved = {id(one): _value(one) for one in (*_states(model), *model.non_trainable_variables)}
-    for one in _states(model):
-        one.assign(np.zeros_like(_value(one)))
+    saved = {id(variable): _value(variable) for variable in (*_states(model), *model.non_trainable_variables)}
+    for variable in _states(model):
+        variable.assign(np.zeros_like(_value(variable)))
     try:
         yield
     finally:
-        for one in (*_states(model), *model.non_trainable_variables):
-            value = _value(one)
-            one.assign(saved.get(id(one), np.zeros_like(value)))  # states that the run has made start from zero
+        for variable in (*_states(model), *model.non_trainable_variables):
+            zeros = np.zeros_like(_value(variable))  # for states that the run has made
+            variable.assign(saved.get(id(variable), zeros))
 
 
 def _states(model: Any) -> list[Any]:
     """The variables in which stateful layers, and those inside them, keep their states."""
     left = [getattr(layer, "states", None) for layer in model._flatten_layers()]
-    found = []
+    variables = []
     while left:
-        one = left.pop()
-        if isinstance(one, (list, tuple)):  # those of stacked cells are lists of lists
-            left += one
-        elif hasattr(one, "assign"):
-            found.append(one)
-    return found
+        state = left.pop()
+        if isinstance(state, (list, tuple)):  # those of stacked cells are lists of lists
+            left += state
+        elif hasattr(state, "assign"):
+            variables.append(state)
+    return variables
 
 
 def _value(variable: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """How a Keras configuration and its arrays become a Model, of whichever version.
 
-Which layer takes what is found out in config.py, and what each means is said in layers.py. Where the arrays are is the
-business of version2.py and version3.py (files) and of live.py.
+config.py reads which layer takes which values, layers.py defines the meaning of each. version2.py, version3.py (files)
+and live.py find the arrays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from lrpnumpy.files.build.network import NotSupported
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, own
+from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, custom_for
 from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.report import Imported
@@ -30,28 +30,33 @@ def build(
     source: Source,
     config: Any,
     paths_of: Callable[[list[KerasLayer]], Paths],
-    asked: Hints,
+    hints: Hints,
     words: Callable[[KerasLayer], list[str] | None] = lambda layer: None,
 ) -> Imported:
     """The model of a configuration: `paths_of` finds the arrays of layers, `words` the vocabulary of a layer."""
-    custom = dict(asked.custom or {})
-    graph, unknown = parse(source, config, lambda kind, name: kind in KNOWN or own(custom, kind, name) is not None)
+    custom = dict(hints.custom or {})
+
+    def is_known(kind: str, name: str) -> bool:
+        return kind in KNOWN or custom_for(custom, kind, name) is not None
+
+    graph, unknown = parse(source, config, is_known)
     if unknown:
         _refuse_all(source, unknown)
-    said = config.get("keras_version") if isinstance(config, dict) else None
-    version = said if isinstance(said, str) else None
-    if version is None and any(one.kind == "InputLayer" and one.settings.has("batch_shape") for one in graph.layers):
+    given = config.get("keras_version") if isinstance(config, dict) else None
+    version = given if isinstance(given, str) else None
+    starts = [layer.settings for layer in graph.layers if layer.kind == "InputLayer"]
+    if version is None and any(start.has("batch_shape") for start in starts):
         version = "3"  # before, it was called batch_input_shape
     b = KerasBuild(source, paths=paths_of(graph.layers), words=words, meanings=MEANINGS, custom=custom, version=version)
-    model = _model(b, graph, _chosen(graph, asked.which))
+    model = _model(b, graph, _chosen(graph, hints.which))
     return Imported(model, [*b.notes, *b.warnings], [*b.warnings])
 
 
 def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     """One error for all layers that are not supported."""
-    shown = [f"{one.name[:80]!r} of the class {one.kind[:80]!r}" for one in unknown[:20]]
-    reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(one.kind == kind for one in unknown)]
-    if any(one.kind == "ConvLSTM2D" for one in unknown):
+    shown = [f"{layer.name[:80]!r} of the class {layer.kind[:80]!r}" for layer in unknown[:20]]
+    reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(layer.kind == kind for layer in unknown)]
+    if any(layer.kind == "ConvLSTM2D" for layer in unknown):
         raise source.error("configuration", f"has layers of pictures, which are not supported: {', '.join(shown)}")
     kind = unknown[0].kind.split(">")[-1][:80]
     near = nearby(kind, KNOWN)
@@ -84,7 +89,7 @@ def _chosen(graph: KerasGraph, which: str | None) -> Ref:
 def _model(b: KerasBuild, graph: KerasGraph, end: Ref) -> Model:
     """The model of a whole graph."""
     (result,) = b.run(graph, [end], {})
-    b.said_of_padding()
+    b.warn_of_padding()
     if not b.nodes:
         return Model(())
     names = {entry.ref: name for name, entry in b.entries.items()}

@@ -15,10 +15,10 @@ from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import MAX_NAMES, Fields, parse_json
 
 
-def read(opened: WeightFile, asked: LoadOptions) -> Imported:
+def read(opened: WeightFile, options: LoadOptions) -> Imported:
     """What a file holds; `config` is for weights alone."""
     file, root = opened.hdf5, "model_weights" if opened.hdf5.is_group("model_weights") else ""
-    config = asked.config
+    config = options.config
     version = next((v for at in ("", root) if isinstance(v := file.attribute(at, "keras_version"), str)), None)
     text = file.text("model_config")
     groups = _groups(file, root)
@@ -29,7 +29,7 @@ def read(opened: WeightFile, asked: LoadOptions) -> Imported:
     guess = None
     if config is None:
         names = _names(file, root, "layer_names") or []
-        guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], asked)
+        guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], options)
         config = guess.config
     if isinstance(config, dict):
         config = {**config, "keras_version": version or config.get("keras_version")}
@@ -38,8 +38,8 @@ def read(opened: WeightFile, asked: LoadOptions) -> Imported:
     what = "whole model"
     if text is None:
         what = "weights alone" if guess is not None else "weights alone, with a configuration"
-    made = keras.build(file, config, lambda layers: _paths(groups, layers), asked)
-    return keras_guess.said(made._replace(kind=f"Keras {version or '(version not said)'} HDF5, {what}"), guess)
+    made = keras.build(file, config, lambda layers: _paths(groups, layers), options)
+    return keras_guess.with_guess(made._replace(kind=f"Keras {version or '(unknown version)'} HDF5, {what}"), guess)
 
 
 def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
@@ -55,15 +55,15 @@ def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
 def _paths(groups: dict[str, dict[str, str]], layers: list[KerasLayer]) -> keras.Paths:
     """The arrays of each layer: as in Keras, the n-th layer with any goes with the n-th group with any."""
     holders = [layer for layer in layers if any(_count(layer)) or layer.name in groups]
-    found: dict[tuple[int, ...], dict[str, str]] = {}
+    paths_by_place: dict[tuple[int, ...], dict[str, str]] = {}
     if len(holders) == len(groups):
         for layer, group in zip(holders, groups.values(), strict=True):
-            found |= _inside(layer, group)
+            paths_by_place |= _inside(layer, group)
 
     def paths(layer: KerasLayer) -> dict[str, str]:
-        if not found and (any(_count(layer)) or groups):
+        if not paths_by_place and (any(_count(layer)) or groups):
             layer.refuse(f"cannot be matched: the file has arrays for {len(groups)} layers, not for {len(holders)}")
-        return found.get(layer.place, {})
+        return paths_by_place.get(layer.place, {})
 
     return paths
 
@@ -79,24 +79,24 @@ def _leaves(layer: KerasLayer) -> Iterator[KerasLayer]:
 
 def _count(layer: KerasLayer) -> tuple[int, int]:
     """Arrays that training changes, and others."""
-    both = [_arrays_of(one) for one in _leaves(layer)]
+    both = [_arrays_of(leaf) for leaf in _leaves(layer)]
     return sum(trained for trained, _ in both), sum(fixed for _, fixed in both)
 
 
 def _inside(layer: KerasLayer, group: dict[str, str]) -> dict[tuple[int, ...], dict[str, str]]:
-    """The arrays of one group for the layers in it. Of a model, first all that training changes, then the others."""
+    """The arrays of leaf group for the layers in it. Of a model, first all that training changes, then the others."""
     if layer.graph is None:
         short = {name.split("/")[-1].split(":")[0]: path for name, path in group.items()}
         return {layer.place: short if len(short) == len(group) else group}
     if sum(_count(layer)) != len(group):
         layer.refuse(f"must have {sum(_count(layer))} arrays, the file has {len(group)}")
     left = iter(group.items())
-    found: dict[tuple[int, ...], dict[str, str]] = {}
-    leaves = [(one, _arrays_of(one)) for one in _leaves(layer)]
+    paths_by_place: dict[tuple[int, ...], dict[str, str]] = {}
+    leaves = [(leaf, _arrays_of(leaf)) for leaf in _leaves(layer)]
     for k in range(2):
-        for one, counts in leaves:
-            found.setdefault(one.place, {}).update(islice(left, counts[k]))
-    return found
+        for leaf, counts in leaves:
+            paths_by_place.setdefault(leaf.place, {}).update(islice(left, counts[k]))
+    return paths_by_place
 
 
 def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
@@ -137,7 +137,7 @@ def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
 
 
 def _counted(kind: str, settings: Fields) -> tuple[int, int]:
-    said = settings.value
+    values = settings.value
     if kind in ("Bidirectional", "TimeDistributed"):
         inner = settings.object("layer")
         trained, fixed = _counted(inner.string("class_name"), inner.object("config"))
@@ -146,8 +146,8 @@ def _counted(kind: str, settings: Fields) -> tuple[int, int]:
     if kind == "RNN":
         return sum(2 + cell.boolean("use_bias", True) for _, cell in cells_of(settings)), 0
     if kind == "Attention":
-        return int(said.get("use_scale") is True) + (said.get("score_mode") == "concat"), 0
+        return int(values.get("use_scale") is True) + (values.get("score_mode") == "concat"), 0
     if kind == "Normalization":
         return 0, 0 if settings.has("mean") else 3
     always, unless_false, fixed = _COUNTS.get(kind, (0, (), 0))
-    return always + sum(said.get(key, True) is not False for key in unless_false), fixed
+    return always + sum(values.get(key, True) is not False for key in unless_false), fixed

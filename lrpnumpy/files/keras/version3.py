@@ -20,13 +20,13 @@ from lrpnumpy.files.safe import Fields, parse_json
 MEMBERS = ("config.json", "model.weights.h5")
 
 
-def read_archive(opened: WeightFile, asked: LoadOptions) -> Imported:
+def read_archive(opened: WeightFile, options: LoadOptions) -> Imported:
     """What a `.keras` file holds."""
     archive = opened.archive
-    if asked.config is not None:
+    if options.config is not None:
         raise archive.error("", "has its own configuration; leave out config")
     settings = Fields(archive, MEMBERS[0], parse_json(archive, MEMBERS[0], archive.text_member(MEMBERS[0])))
-    version = "not said"
+    version = "(unknown version)"
     if "metadata.json" in archive.members:
         metadata = parse_json(archive, "metadata.json", archive.text_member("metadata.json"))
         version = Fields(archive, "metadata.json", metadata).string("keras_version")
@@ -43,23 +43,23 @@ def read_archive(opened: WeightFile, asked: LoadOptions) -> Imported:
                 archive.budget.visit(name, content.count(b"\n"))
                 return content.decode("utf-8").split("\n")
 
-        said = {**settings.value, "keras_version": version}
-        found = keras.build(file, said, groups.matched, asked, words)
-    return found._replace(kind=f"Keras {version} archive (.keras)")
+        config = {**settings.value, "keras_version": version}
+        imported = keras.build(file, config, groups.matched, options, words)
+    return imported._replace(kind=f"Keras {version} archive (.keras)")
 
 
-def read_weights(opened: WeightFile, asked: LoadOptions) -> Imported:
+def read_weights(opened: WeightFile, options: LoadOptions) -> Imported:
     """What a `.weights.h5` file holds, with its configuration beside it or without one."""
     file = opened.hdf5
-    groups, guess, config = _Groups(file), None, asked.config
+    groups, guess, config = _Groups(file), None, options.config
     if config is None:
-        guess = keras_guess.guess(file, groups.listed(), asked, groups.beside())
-        found = keras.build(file, guess.config, groups.named, asked)
+        guess = keras_guess.guess(file, groups.listed(), options, groups.beside())
+        imported = keras.build(file, guess.config, groups.named, options)
     else:
-        found = keras.build(file, config, groups.matched, asked)
+        imported = keras.build(file, config, groups.matched, options)
         groups.check_all_are_used()
     beside = ", with a configuration beside them" if guess is None else ""
-    return keras_guess.said(found._replace(kind=f"Keras 3 weights (.weights.h5){beside}"), guess)
+    return keras_guess.with_guess(imported._replace(kind=f"Keras 3 weights (.weights.h5){beside}"), guess)
 
 
 class _Groups:
@@ -84,11 +84,11 @@ class _Groups:
     def listed(self) -> list[tuple[str, list[str]]]:
         """The groups of the outermost model under its root, and the arrays in each."""
         root, taken = self._root(""), self.file.children("")
-        found = []
+        listed = []
         for name in sorted(self.file.children(root), key=_counter):
             path = f"{root}/{name}"
-            found.append((path if name in taken else name, self._sorted(path)))
-        return found
+            listed.append((path if name in taken else name, self._sorted(path)))
+        return listed
 
     def beside(self) -> list[tuple[str, list[str]]]:
         """The groups beside the root, and the arrays in each; "vars" are those of the model itself."""
@@ -167,13 +167,13 @@ def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
     left: dict[str, list[str]] = {}
     for name in names:
         left.setdefault(_counter(name)[0], []).append(name)
-    found = []
+    groups = []
     for cell, _ in cells_of(layer.settings):
         kind = _snake_case(cell)
         if not left.get(kind):
             layer.refuse(f"has a cell {kind!r:.80} without arrays in the file")
-        found.append(f"cell/cells/{left[kind].pop(0)}/")
-    return tuple(found)
+        groups.append(f"cell/cells/{left[kind].pop(0)}/")
+    return tuple(groups)
 
 
 def _counter(name: str) -> tuple[str, int]:

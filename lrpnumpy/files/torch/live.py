@@ -69,12 +69,12 @@ _FILES_ONLY = ("config", "custom")  # hints that a module has no use for
 def from_torch(module_or_state_dict: Any, *, check: Any = None, **hints: Any) -> Model:
     """A Model from `module_or_state_dict`: a `torch.nn.Module`, or a state_dict of tensors or NumPy arrays.
 
-    A module is run, and what it computes becomes a graph. The scores of the model are compared with the module's, and
-    the module is left as it was. `check` is an input that it takes, or a tuple of its inputs, where it has several or
-    takes no probe. Of several outputs, `which` names one: "1", or the key of a dict. A state_dict shows none of this:
-    `readout` is what the network does with the steps ("last" is h_n, for two directions each one's own final state;
+    A module is run, and its computation becomes a graph. The scores of the model are compared with those of the module,
+    which is not changed. If the module has several inputs or does not accept the probes, pass an input, or a tuple of
+    its inputs, as `check`. `which` selects one of several outputs: "1", or the key of a dict. A state_dict contains
+    only arrays. `readout` describes how the steps become a prediction ("last" is h_n, the last state of each direction;
     "last-row" is out[:, -1]; "mean" and "max" are over the steps; "every" predicts at each step), and `check` is a pair
-    (x, scores of x). An AssumptionWarning lists what was assumed about a state_dict, until `check` has confirmed it.
+    (x, scores of x). An AssumptionWarning lists the assumptions about a state_dict, unless `check` confirms them.
     """
     said = taken("from_torch", hints, _FILES_ONLY)
     if isinstance(module_or_state_dict, Mapping) and said.which is not None:
