@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import difflib
 import os
+import re
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -36,6 +37,8 @@ OUTPUTS = {"out": "out", "page": "page"} | {
     name: f"--{name}" for name in ("html", "json", "csv", "figure", "export", "state")
 }
 
+# What a value must be, by the function that reads it.
+KINDS = {"float": "a number", "int": "a whole number", "constants_of": "NAME=VALUE, such as sr=16000"}
 FOLDER = "out"  # the output that is a folder
 
 
@@ -55,7 +58,14 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where to read more."""
+        """Report what is wrong, and where to read more."""
+        wrong = re.fullmatch(r"argument (\S+): invalid (\w+)(?: value)?: '(.*?)'(?: \(choose from (.*)\))?", message)
+        if wrong is not None:
+            name, kind, given, choices = wrong.groups()
+            message = f"{name} must be {KINDS.get(kind) or f'one of {choices}'}, got '{given}'"
+            meant = difflib.get_close_matches(given, COMMANDS, 1)
+            if name == "COMMAND" and meant:
+                raise lrp.LrpError(f"unknown command '{given}'; did you mean {meant[0]}?")
         raise lrp.LrpError(f"{message.removesuffix('.')}; see `{self.prog} --help`.")
 
 
@@ -64,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     top = Parser("lrpnumpy", description=lrp.__doc__)
     top.add_argument("--version", action="version", version=f"lrpnumpy {lrp.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for one in COMMANDS:
-        one.add(commands)
+    for name, command in COMMANDS.items():
+        command.add(name, commands)
     return top
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 
@@ -20,12 +20,19 @@ from lrpnumpy.rules import Rule
 from lrpnumpy.show.parts import step_unit
 from lrpnumpy.tables import untensored
 
+if TYPE_CHECKING:
+    import shap
+    import torch
+
+Values: TypeAlias = Union["np.ndarray", "torch.Tensor"]
+Attributions: TypeAlias = Values | tuple[Values, ...]  # one, or of a network with several inputs one for each
+
 # ---- shap ----
 
 
-def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
+def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> shap.Explanation:
     """A `shap.Explanation` of one explanation, or of several. `Explanation.to_shap` describes it."""
-    shap = library("shap", "to_shap")
+    Table = library("shap", "to_shap").Explanation
     for e in every:
         e._one_class("to_shap")
     columns = [_flat(e) if flat else _by_step(e) for e in every]
@@ -34,9 +41,9 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
     base = np.array([float(e.score) - float(one.sum()) for e, one in zip(every, values, strict=True)])
     names = columns[0][2]
     if single:
-        return shap.Explanation(values[0], base[0], data[0], feature_names=names)
+        return Table(values[0], base[0], data[0], feature_names=names)
     if len({one.shape for one in values}) == 1 and all(column[2] == names for column in columns):
-        return shap.Explanation(np.stack(values), base, np.stack(data), feature_names=names)
+        return Table(np.stack(values), base, np.stack(data), feature_names=names)
     if any(e.tokens is None for e in every):
         sizes = sorted(len(e) for e in every)
         raise LrpError(
@@ -45,7 +52,7 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> Any:
     ragged = [np.empty(len(every), object) for _ in range(2)]
     for k, (one, words) in enumerate(zip(values, data, strict=True)):
         ragged[0][k], ragged[1][k] = one, words
-    return shap.Explanation(ragged[0], base, ragged[1], feature_names=[column[2] for column in columns])
+    return Table(ragged[0], base, ragged[1], feature_names=[column[2] for column in columns])
 
 
 def _flat(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -135,7 +142,7 @@ class Attribution:
         target: Any = None,
         return_convergence_delta: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> Attributions | tuple[Attributions, Values]:
         """Attributions (relevance) of a batch, of the shape of the inputs; tensors for tensors, arrays for arrays.
 
         inputs: a batch (N, T, D), or token ids (N, T), whose attributions are one per token; of a network with several

@@ -23,6 +23,7 @@ from lrpnumpy.verdict import EvidenceList
 
 if TYPE_CHECKING:
     import pandas as pd
+    import shap
     import xarray as xr
 
 
@@ -170,7 +171,7 @@ class Results(Sequence[Explanation]):
         return frame.reset_index("record").reset_index(drop=True)
 
     @door
-    def to_shap(self, flat: bool = True) -> Any:
+    def to_shap(self, flat: bool = True) -> shap.Explanation:
         """A `shap.Explanation` of all of them, one row per result; see `Explanation.to_shap`.
 
         flat: as there; False gives (N, T, D). Sequences of numbers must have one length; words may have any.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,10 +21,18 @@ from lrpnumpy.verdict import Evidence, Experiments
 
 if TYPE_CHECKING:
     import pandas as pd
+    import shap
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
 UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
+
+
+class Drawing(Protocol):
+    """A figure of matplotlib, which only `show` imports."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write it to a file: PNG, SVG or PDF."""
 
 
 class Mark(IntEnum):
@@ -389,7 +397,7 @@ class Explanation:
         return card(self)
 
     @door
-    def plot(self, **options: Any) -> Any:
+    def plot(self, **options: Any) -> Drawing:
         """The picture of lrp.plot that fits: a sentence of words, a map of features and steps, else signals.
 
         options: those of the picture, such as ax, width and title.
@@ -485,7 +493,7 @@ class Explanation:
         return frame
 
     @door
-    def to_shap(self, flat: bool = True) -> Any:
+    def to_shap(self, flat: bool = True) -> shap.Explanation:
         """A `shap.Explanation`, for the plots of shap: values, base_values, data and feature_names.
 
         base_values is the score minus all relevance: that of the reference, or what biases and stabilizer absorbed.

@@ -6,15 +6,23 @@ import argparse
 import logging
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import add_formulas, add_hints, add_method, class_of, command, hints_of, method_options
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
-
+from lrpnumpy.commands.common import (
+    FIELD,
+    FORMAT,
+    FORMULAS,
+    HINTS,
+    METHOD,
+    QUIET,
+    Command,
+    Flag,
+    class_of,
+    hints_of,
+    method_options,
+)
 
 ANSWER = 4  # seconds that a scheduler has to answer
 
@@ -23,7 +31,8 @@ def run_corpus(options: argparse.Namespace) -> None:
     """Explain every sequence of a file, however large, into a folder; run it again to resume."""
     from lrpnumpy.corpus.export import check_export
 
-    for path in options.export:  # before the work, not after it
+    exports = options.export or []
+    for path in exports:  # before the work, not after it
         check_export(path, options.overwrite)
     if options.scheduler and options.processes:
         raise lrp.LrpError("pass either --scheduler or --processes, not both.")
@@ -36,7 +45,7 @@ def run_corpus(options: argparse.Namespace) -> None:
         source,
         options.method,
         class_of(options.target),
-        out=lrp.Output(options.out, options.restart, options.columns),
+        out=lrp.Output(options.out, options.restart, options.column),
         unit=options.unit,
         versus=class_of(options.versus),
         step=options.step,
@@ -55,7 +64,7 @@ def run_corpus(options: argparse.Namespace) -> None:
     print(f"{results.path}: {len(results):,} of {results.records:,} records explained", file=sys.stderr)
     if results.rejected:
         print(f"{results.rejected_path}: why {results.rejected:,} were rejected", file=sys.stderr)
-    for path in options.export:
+    for path in exports:
         results.export(path, overwrite=options.overwrite, formulas=options.formulas)
         print(f"wrote {path}", file=sys.stderr)
     if options.summary is not None:
@@ -91,63 +100,30 @@ def _check_answer(address: str) -> None:
             raise OSError("it hangs up")
 
 
-def add(commands: Commands) -> None:
-    """Add it to the program, with its options."""
-    corpus = command(commands, "corpus", run_corpus)
-    corpus.add_argument("source", help=".txt or .jsonl (also .gz), .h5, .npz; - for lines of standard input")
-    corpus.add_argument("out", help="output folder, see docs/corpora.md")
-    add_method(corpus)
-    corpus.add_argument(
-        "--unit",
-        default="step",
-        choices=("step", "feature"),
-        help="one value per step, or also one per feature (default: %(default)s)",
-    )
-    corpus.add_argument(
-        "--step", type=int, help="if the model predicts at every step: the step to explain (default: the last)"
-    )
-    corpus.add_argument(
-        "--format", choices=("text", "jsonl", "hdf5", "npz"), help="format of the source, if its name does not show it"
-    )
-    corpus.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
-    corpus.add_argument(
-        "--column", dest="columns", action="append", metavar="NAME", help="field or array to store with the results"
-    )
-    corpus.add_argument(
-        "--summary",
-        nargs="?",
-        const="",
-        metavar="BY",
-        help="print the mean relevance per feature, by class or column BY",
-    )
-    corpus.add_argument("--restart", action="store_true", help="start over if the folder contains a run")
-    corpus.add_argument("--strict", action="store_true", help="stop at the first record that cannot be explained")
-    corpus.add_argument(
-        "--longest", type=int, default=10_000, metavar="STEPS", help="reject longer sequences (default: %(default)s)"
-    )
-    corpus.add_argument(
-        "--max-line", type=int, default=1 << 20, metavar="BYTES", help="reject longer lines (default: %(default)s)"
-    )
-    corpus.add_argument("--threads", type=int, help="default: all cores")
-    corpus.add_argument(
-        "--processes", type=int, help="use N processes instead of threads (faster on three or more cores)"
-    )
-    corpus.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler")
-    corpus.add_argument(
-        "--export",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="also write one .h5, .csv, .jsonl or .parquet file; may be repeated",
-    )
-    add_formulas(corpus)
-    corpus.add_argument("--overwrite", action="store_true", help="replace existing files of --export")
-    corpus.add_argument(
-        "--evidence",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="share of the records whose evidence is computed (default: 0)",
-    )
-    corpus.add_argument("--quiet", action="store_true", help="show no progress")
-    add_hints(corpus)
+REPEATED = {"action": "append"}
+FLAGS = (
+    Flag("source", "a .txt or .jsonl file (also .gz), .h5 or .npz file; - reads lines from standard input"),
+    Flag("out", "output folder, see docs/corpora.md"),
+    *METHOD,
+    Flag("--unit", "one value per step, or also one per feature", ("step", "feature"), "step"),
+    Flag("--step", "for models that predict at every step: the step to explain (default: the last)", int),
+    FORMAT,
+    FIELD,
+    Flag("--column NAME", "field or array to store with the results; may be repeated", more=REPEATED),
+    Flag("--summary BY", "print the mean relevance per feature, for each class or value of the column BY",
+         more={"nargs": "?", "const": ""}),
+    Flag("--restart", "start over if the folder contains a run", bool, False),
+    Flag("--strict", "stop at the first record that cannot be explained", bool, False),
+    Flag("--longest STEPS", "reject longer sequences", int, 10_000),
+    Flag("--max-line BYTES", "reject longer lines", int, 1 << 20),
+    Flag("--threads N", "number of threads (default: all cores)", int),
+    Flag("--processes N", "use N processes instead of threads (faster on three or more cores)", int),
+    Flag("--scheduler ADDRESS", "address of a Dask scheduler"),
+    Flag("--export FILE", "also write one .h5, .csv, .jsonl or .parquet file; may be repeated", more=REPEATED),
+    FORMULAS,
+    Flag("--overwrite", "replace existing files of --export", bool, False),
+    Flag("--evidence SHARE", "share of the records whose evidence is computed", float, 0.0),
+    QUIET,
+    *HINTS,
+)  # fmt: skip
+COMMANDS = {"corpus": Command(run_corpus, FLAGS)}

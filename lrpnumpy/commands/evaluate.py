@@ -6,15 +6,12 @@ import argparse
 import io
 import os
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lrpnumpy as lrp
 from lrpnumpy.checks import whole
-from lrpnumpy.commands.common import add_hints, class_of, command, hints_of, write
+from lrpnumpy.commands.common import FIELD, FORMAT, HINTS, QUIET, Command, Flag, class_of, hints_of, write
 from lrpnumpy.files.safe import open_file
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
@@ -51,12 +48,15 @@ def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], 
     several = len(model.inputs) > 1
     data: list[Any] = []
     labels: list[Any] | None = None
-    most = options.most and whole(options.most, "--most", 1)
+    if options.most is not None:
+        whole(options.most, "--most", 1)
+    if options.label and options.labels:
+        raise lrp.LrpError("--label and --labels were both given; pass one of them.")
     if options.label:
         if source.kind != "jsonl":
             raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")
         labels = []
-    for number, record in enumerate(islice(source.records(), most), 1):
+    for number, record in enumerate(islice(source.records(), options.most), 1):
         try:
             data.append(sources.sequence(source.kind, options.field, record, several))
             if labels is not None:
@@ -78,30 +78,24 @@ def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def add(commands: Commands) -> None:
-    """Add it to the program, with its options."""
-    evaluate = command(commands, "evaluate", run_evaluate)
-    evaluate.add_argument("model", help="weight file, or name of a bundled model")
-    evaluate.add_argument("data", help=".txt or .jsonl (also .gz), .h5, .npz, as for corpus")
-    evaluate.add_argument("--methods", metavar="A,B,…", type=_listed, help="default: all methods, and random numbers")
-    evaluate.add_argument("--measures", metavar="A,B,…", type=_listed, help="default: all; see docs/trust.md")
-    classes = evaluate.add_mutually_exclusive_group()
-    classes.add_argument("--labels", metavar="FILE", help="text file with the true classes to explain, one per line")
-    classes.add_argument("--label", metavar="FIELD", help="field of JSON objects that holds the true class")
-    evaluate.add_argument(
-        "--reference",
-        default="zero",
-        help="replacement for a removed step: zero, mean, omit or a word (default: %(default)s)",
-    )
-    evaluate.add_argument(
-        "--unit", choices=("step", "feature"), help="what is removed: steps, or features (default: both, if possible)"
-    )
-    evaluate.add_argument("--versus", type=class_of, help="rank explanations of the class in contrast to this one")
-    evaluate.add_argument("--format", choices=("text", "jsonl", "hdf5", "npz"), help="format of the data")
-    evaluate.add_argument("--field", help="field of JSON objects, or array of values in a file of arrays")
-    evaluate.add_argument("--most", type=int, metavar="N", help="use only the first N records")
-    evaluate.add_argument("--state", metavar="FILE", help="store finished parts here, to resume an interrupted run")
-    evaluate.add_argument("--quiet", action="store_true", help="show no progress")
-    for kind, what in {"html": "a page", "json": "all numbers as JSON", "figure": "a figure, such as o.png"}.items():
-        evaluate.add_argument(f"--{kind}", metavar="FILE", help=f"also write {what}")
-    add_hints(evaluate)
+FLAGS = (
+    Flag("model", "weight file, or name of a bundled model"),
+    Flag("data", "a .txt or .jsonl file (also .gz), .h5 or .npz file, as for corpus"),
+    Flag("--methods A,B,…", "methods to rank (default: all, and random numbers)", _listed),
+    Flag("--measures A,B,…", "measures to compute, see docs/trust.md (default: all)", _listed),
+    Flag("--labels FILE", "text file with the true classes to explain, one per line"),
+    Flag("--label FIELD", "field of JSON objects that holds the true class"),
+    Flag("--reference", "replacement for a removed step: zero, mean, omit or a word", default="zero"),
+    Flag("--unit", "what is removed: steps, or features (default: both, if possible)", ("step", "feature")),
+    Flag("--versus", "rank explanations of the class in contrast to this one", class_of),
+    FORMAT,
+    FIELD,
+    Flag("--most N", "use only the first N records", int),
+    Flag("--state FILE", "store finished parts here, to resume an interrupted run"),
+    QUIET,
+    Flag("--html FILE", "also write a page"),
+    Flag("--json FILE", "also write all numbers as JSON"),
+    Flag("--figure FILE", "also write a figure, such as ranking.png"),
+    *HINTS,
+)
+COMMANDS = {"evaluate": Command(run_evaluate, FLAGS)}

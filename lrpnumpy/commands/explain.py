@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +12,18 @@ import lrpnumpy as lrp
 from lrpnumpy import encode
 from lrpnumpy.commands import inputs
 from lrpnumpy.commands.common import (
-    add_formulas,
-    add_hints,
-    add_method,
-    add_model,
+    FORMULAS,
+    HINTS,
+    INPUT,
+    METHOD,
+    MODEL,
+    Command,
+    Flag,
     class_of,
-    command,
     hints_of,
     method_options,
     write,
 )
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
 
 
 def run_explain(options: argparse.Namespace) -> None:
@@ -39,17 +38,19 @@ def run_explain(options: argparse.Namespace) -> None:
     x = _input(options)
     _check_form(model, x, options)
     common = {"target": class_of(options.target), "versus": class_of(options.versus), **method_options(options)}
-    stream = sys.stdout
-    found: Any
+    result: Any
+    if options.all_methods and options.method:
+        raise lrp.LrpError("--all-methods and --method were both given; pass one of them.")
     if options.all_methods:
-        found = lrp.compare(model, x, **common)
-        print(terminal.render_comparison(found, options.color, stream))
+        result = lrp.compare(model, x, **common)
+        every = [*result]
+        print(terminal.render_comparison(result, options.color, sys.stdout))
     else:
-        found = lrp.explain(model, x, options.method, **common)
-        print(terminal.render(found, options.color, stream))
-    every = list(found) if options.all_methods else [found]
+        result = lrp.explain(model, x, options.method, **common)
+        every = [result]
+        print(terminal.render(result, options.color, sys.stdout))
     if options.html:
-        write(options.html, card_page(found))
+        write(options.html, card_page(result))
     if options.json:
         texts = [e.to_json(indent=1) for e in every]
         write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
@@ -72,16 +73,16 @@ def run_counterfactual(options: argparse.Namespace) -> None:
     )
     print(found)
     if options.html:
-        write(options.html, html.page([found._repr_html_(), lrp.plot.counterfactual(found)], "What would change this"))
+        picture = lrp.plot.counterfactual(found, width=5)  # so that it can be read on a phone
+        write(options.html, html.page([found._repr_html_(), picture], "What would change this"))
 
 
 def _input(options: argparse.Namespace) -> Any:
     """The input to explain: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
-    if (options.text is None) == (options.input is None):
-        raise lrp.LrpError(
-            ("neither a sentence nor --input FILE was given" if options.text is None else "both were given")
-            + "; pass either a sentence or --input FILE."
-        )
+    if options.text is None and options.input is None:
+        raise lrp.LrpError("neither a sentence nor --input FILE was given; pass one of them.")
+    if options.text is not None and options.input is not None:
+        raise lrp.LrpError("a sentence and --input FILE were both given; pass one of them.")
     if options.input is not None:
         return inputs.read(options.input)
     if not options.text.strip():
@@ -117,41 +118,32 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
-def add(commands: Commands) -> None:
-    """Add it to the program, with its options."""
-    explain = command(commands, "explain", run_explain)
-    other = command(commands, "counterfactual", run_counterfactual)
-    for one in (explain, other):
-        one.add_argument("text", nargs="?", help="the sentence")
-        one.add_argument(
-            "--input",
-            metavar="FILE",
-            help="read a (T, D) array from .npy, or .csv with one step per line; several inputs by name: .npz, .json",
-        )
-    add_model(other)
-    other.add_argument("--target", help="class to reach, by number or name (default: any other class)")
-    other.add_argument("--change", type=float, help="for regression: required change of the prediction, such as -5")
-    other.add_argument(
-        "--records", nargs="+", metavar="FILE", help="series that provide replacement values, as for --input"
-    )
-    other.add_argument(
-        "--most", type=int, default=8, metavar="N", help="maximum number of changes (default: %(default)s)"
-    )
-    other.add_argument("--html", metavar="FILE", help="also write HTML")
-    add_hints(other)
-    add_method(explain)
-    explain.add_argument("--all-methods", action="store_true", help="compare six methods, with their evidence")
-    explain.add_argument(
-        "--color",
-        default="auto",
-        choices=("auto", "never", "256", "truecolor"),
-        help="default: detected from the terminal",
-    )
-    for kind in ("html", "json", "csv"):
-        explain.add_argument(
-            f"--{kind}",
-            metavar="FILE",
-            help=f"also write {kind.upper()}" + ("" if kind == "html" else " (- for standard output)"),
-        )
-    add_formulas(explain)
-    add_hints(explain)
+TEXT = Flag("text", "the sentence", more={"nargs": "?"})
+HTML = Flag("--html FILE", "also write HTML")
+EXPLAIN = (
+    TEXT,
+    INPUT,
+    *METHOD,
+    Flag("--all-methods", "compare six methods, with their evidence", bool, False),
+    Flag("--color", "colors of the terminal", ("auto", "never", "256", "truecolor"), "auto"),
+    HTML,
+    Flag("--json FILE", "also write JSON (- for standard output)"),
+    Flag("--csv FILE", "also write CSV (- for standard output)"),
+    FORMULAS,
+    *HINTS,
+)
+COUNTERFACTUAL = (
+    TEXT,
+    INPUT,
+    MODEL,
+    Flag("--target", "class to reach, by number or name (default: any other class)"),
+    Flag("--change", "for regression: required change of the prediction, such as -5", float),
+    Flag("--records FILE", "series that provide replacement values, as for --input", more={"nargs": "+"}),
+    Flag("--most N", "maximum number of changes", int, 8),
+    HTML,
+    *HINTS,
+)
+COMMANDS = {
+    "explain": Command(run_explain, EXPLAIN),
+    "counterfactual": Command(run_counterfactual, COUNTERFACTUAL),
+}

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from lrpnumpy import files
-from lrpnumpy.commands.common import add_hints, command, hints_of
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
+from lrpnumpy.commands.common import HINTS, Command, Flag, hints_of
 
 
 def run_inspect(options: argparse.Namespace) -> None:
@@ -24,13 +20,13 @@ def run_convert(options: argparse.Namespace) -> None:
     print(f"wrote {options.target}", file=sys.stderr)
 
 
-def add(commands: Commands) -> None:
-    """Add them to the program, with their options."""
-    inspect = command(commands, "inspect", run_inspect)
-    inspect.add_argument("file", help="weight file, or name of a bundled model")
-    convert = command(commands, "convert", run_convert)
-    convert.add_argument("source", help="weight file of any supported kind")
-    convert.add_argument("target", help="output file, in the native format")
-    convert.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
-    add_hints(inspect)
-    add_hints(convert)
+CONVERT = (
+    Flag("source", "weight file of any supported kind"),
+    Flag("target", "output file, in the native format"),
+    Flag("--overwrite", "replace the output file if it exists", bool, False),
+    *HINTS,
+)
+COMMANDS = {
+    "inspect": Command(run_inspect, (Flag("file", "weight file, or name of a bundled model"), *HINTS)),
+    "convert": Command(run_convert, CONVERT),
+}

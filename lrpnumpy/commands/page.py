@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import command
+from lrpnumpy.commands.common import Command, Flag
 from lrpnumpy.page.chosen import TAKE
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
 
 
 def run_page(options: argparse.Namespace) -> None:
@@ -22,33 +18,16 @@ def run_page(options: argparse.Namespace) -> None:
     print(f"wrote {options.page}", file=sys.stderr)
 
 
-def add(commands: Commands) -> None:
-    """Add it to the program, with its options."""
-    page = command(commands, "page", run_page)
-    page.add_argument(
-        "results",
-        nargs="+",
-        metavar="RESULTS",
-        help="folder written by `lrpnumpy corpus`; several folders are shown as several methods",
-    )
-    page.add_argument("page", metavar="PAGE.html", help="output file; an existing file is replaced")
-    page.add_argument("--label", metavar="COLUMN", help="stored column with the true class or value of each record")
-    page.add_argument("--name", metavar="COLUMN", help="stored column with the name of each record")
-    page.add_argument("--title", help="title of the page")
-    page.add_argument(
-        "--most", type=int, default=10_000, metavar="N", help="maximum number of records (default: %(default)s)"
-    )
-    page.add_argument(
-        "--megabytes",
-        type=float,
-        default=20.0,
-        metavar="MB",
-        help="approximate maximum size of the page (default: %(default)s)",
-    )
-    page.add_argument(
-        "--take",
-        choices=TAKE,
-        default="sample",
-        help="if there are more records: a random sample, or the highest scores of each class (default: %(default)s)",
-    )
-    page.add_argument("--seed", type=int, default=0, help="seed of the random sample (default: %(default)s)")
+FLAGS = (
+    Flag("results RESULTS", "folder written by `lrpnumpy corpus`; several folders are shown as several methods",
+         more={"nargs": "+"}),
+    Flag("page PAGE.html", "output file; an existing file is replaced"),
+    Flag("--label COLUMN", "stored column with the true class or value of each record"),
+    Flag("--name COLUMN", "stored column with the name of each record"),
+    Flag("--title", "title of the page"),
+    Flag("--most N", "maximum number of records", int, 10_000),
+    Flag("--megabytes MB", "approximate maximum size of the page", float, 20.0),
+    Flag("--take", "if there are more records: a random sample, or the highest scores of each class", TAKE, "sample"),
+    Flag("--seed", "seed of the random sample", int, 0),
+)  # fmt: skip
+COMMANDS = {"page": Command(run_page, FLAGS)}

@@ -8,13 +8,10 @@ import logging
 import sys
 import warnings
 import webbrowser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import DEFAULT_MODEL, add_hints, command, hints_of
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
+from lrpnumpy.commands.common import HINTS, MODEL, Command, Flag, hints_of
 
 
 def run_serve(options: argparse.Namespace) -> None:
@@ -53,29 +50,17 @@ def run_serve(options: argparse.Namespace) -> None:
 def _progress(progress: dict[str, Any]) -> None:
     """How far the kernels are, on one line of a terminal that is written over."""
     if sys.stderr.isatty():
-        done = progress["done"] == progress["of"]
-        text = (
-            ""
-            if done
-            else f"compiling, answers are slower: {progress['name']}, {progress['done'] + 1} of {progress['of']}"
-        )
-        print(f"\r{text:<72}", end="\r" if done else "", file=sys.stderr, flush=True)
+        text = f"compiling, answers are slower: {progress['name']}, {progress['done'] + 1} of {progress['of']}"
+        if progress["done"] == progress["of"]:
+            text = ""
+        print(f"\r{text:<72}\r{text}", end="", file=sys.stderr, flush=True)
 
 
-def add(commands: Commands) -> None:
-    """Add it to the program, with its options."""
-    serve = command(commands, "serve", run_serve)
-    serve.add_argument(
-        "model",
-        nargs="?",
-        default=DEFAULT_MODEL,
-        help="weight file, or name of a bundled model (default: %(default)s)",
-    )
-    serve.add_argument("--port", type=int, default=0, help="default: any free port")
-    serve.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on (default: %(default)s, reachable only from this machine)",
-    )
-    serve.add_argument("--open", action="store_true", help="open the page in a browser")
-    add_hints(serve)
+FLAGS = (
+    MODEL._replace(name="model", more={"nargs": "?"}),
+    Flag("--port", "port to listen on; 0 selects any free port", int, 0),
+    Flag("--host", "address to listen on; the default can be reached only from this machine", default="127.0.0.1"),
+    Flag("--open", "open the page in a browser", bool, False),
+    *HINTS,
+)
+COMMANDS = {"serve": Command(run_serve, FLAGS)}

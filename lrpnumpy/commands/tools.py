@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import command
-
-if TYPE_CHECKING:
-    from lrpnumpy.commands.common import Commands
+from lrpnumpy.commands.common import Command, Flag
 
 
 def run_methods(options: argparse.Namespace) -> None:
@@ -32,11 +28,11 @@ def run_kernel(options: argparse.Namespace) -> None:
     print(text_of(options.cell, options.method), end="")
 
 
-def add(commands: Commands) -> None:
-    """Add them to the program, with their options."""
-    command(commands, "methods", run_methods)
-    compile_ = command(commands, "compile", run_compile)
-    compile_.add_argument("--dtype", choices=("float32", "float64"), help="default: both")
-    kernel = command(commands, "kernel", run_kernel)
-    kernel.add_argument("cell", help="a built-in cell, such as GRU")
-    kernel.add_argument("method", help="a method, such as lrp-all")
+DTYPE = Flag("--dtype", "compile for this type only (default: both)", ("float32", "float64"))
+COMMANDS = {
+    "methods": Command(run_methods),
+    "compile": Command(run_compile, (DTYPE,)),
+    "kernel": Command(
+        run_kernel, (Flag("cell", "a built-in cell, such as GRU"), Flag("method", "a method, such as lrp-all"))
+    ),
+}

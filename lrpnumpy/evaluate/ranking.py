@@ -11,7 +11,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, one_of, parse_json, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
-from lrpnumpy.result import dumped
+from lrpnumpy.result import Drawing, dumped
 
 FEWEST = 5  # samples that a bootstrap needs
 SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is more than chance
@@ -207,7 +207,7 @@ class Ranking:
 
         return ranking.page(self)
 
-    def figure(self) -> Any:
+    def figure(self) -> Drawing:
         """A matplotlib figure: every column with its intervals."""
         from lrpnumpy.show import ranking
 

@@ -189,7 +189,7 @@ def _locate(path: str | os.PathLike[str]) -> Path:
         from lrpnumpy.files.kinds import CHECKPOINT
 
         is_prefix = os.path.exists(f"{name}.index")
-        raise WeightFileError(f"{name}: {CHECKPOINT}." if is_prefix else f"{name}: no such file.")
+        raise WeightFileError(f"{name}: {CHECKPOINT}." if is_prefix else f"{name}: no such file; check the path.")
     return Path(name)
 
 

@@ -62,10 +62,10 @@ class Hints:
         str,
     )
     config: Any = hint(
-        "for files that hold arrays alone: Keras' configuration as JSON, JSON text, or the path of a JSON file",
+        "for files with arrays only: Keras' configuration as JSON, JSON text, or the path of a JSON file",
         str,
         "FILE",
-        "for files that hold arrays alone: a JSON file of Keras' configuration",
+        "for files with arrays only: a JSON file with Keras' configuration",
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
         '{"SimpleAttention": f} defines an unknown Keras layer or ONNX operation, by its name: '
@@ -81,8 +81,8 @@ class Hints:
     )
     readout: str | None = hint("PyTorch files: how the steps become a prediction", TORCH_READOUTS)
     layers: Sequence[str] | None = hint(
-        "names of PyTorch modules, or of Keras layers whose file has weights alone, and activations, in the order in "
-        "which they are applied; concat(a, b) joins what they give, decoder(start=encoder) takes another one's state",
+        "names of PyTorch modules, or of Keras layers whose file has weights only, and activations, in the order in "
+        "which they are applied; concat(a, b) joins their outputs, decoder(start=encoder) starts from its state",
         listed,
         "A,B,…",
     )
@@ -102,7 +102,9 @@ class Hints:
         "WORD",
         "the word used for words outside the vocabulary; '' leaves such words out",
     )
-    lowercase: bool | None = hint("whether words are looked up in lower case", True)
+    lowercase: bool | None = hint(
+        "whether words are looked up in lower case", True, typed="look words up in lower case"
+    )
     tokenizer: Any = hint(
         f"how a sentence is split into words: {', '.join(map(repr, TOKENIZERS))}, or a custom function from a string "
         "to a list of words",

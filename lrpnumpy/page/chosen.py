@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,8 @@ TAKE = ("sample", "top")
 LOOKED_AT = 64  # records from which the size of all is estimated
 
 
-class Chosen(NamedTuple):
-    """The places of the records that are shown, in rising order, and a sentence where these are not all."""
-
-    which: np.ndarray
-    note: str | None
-
-
-def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int) -> Chosen:
-    """A limited number of records, so that the page does not exceed its size."""
+def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int) -> tuple[np.ndarray, list[str]]:
+    """The places of the records that fit on the page, in rising order; and a sentence if these are not all."""
     whole(most, "most", 1)
     whole(seed, "seed", 0)
     one_of(take, "take", TAKE)
@@ -31,33 +24,37 @@ def chosen(results: list[Any], most: int, megabytes: float, take: str, seed: int
     fits = int(megabytes * 1e6 / max(1.0, _bytes(results)))
     limit = max(1, min(most, fits))
     if count <= limit:
-        return Chosen(np.arange(count), None)
-    reason = f"a page has at most {most:,}" if most <= fits else f"a page has at most {megabytes:g} MB"
+        return np.arange(count), []
+    reason = f"a page has at most {most:,}"
+    if fits < most:
+        reason = f"a page has at most {megabytes:g} MB"
     if take == "sample":
         which = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
         how = f"drawn at random (seed {seed})"
     else:
         which = _top(_scores(results[0]), limit)
         how = "those of highest score of each class"
-    return Chosen(which, f"{len(which):,} of {count:,} records are shown, {how}: {reason}.")
+    return which, [f"{len(which):,} of {count:,} records are shown, {how}: {reason}."]
 
 
 def _top(scores: np.ndarray, limit: int) -> np.ndarray:
     """Of each predicted class the records of highest score, as many of each; what one does not need others get."""
     C = scores.shape[1]
-    predicted = scores.argmax(axis=1) if C > 1 else np.zeros(len(scores), np.int64)
+    predicted = scores.argmax(axis=1)
     order = np.argsort(-scores[np.arange(len(scores)), predicted], kind="stable")
     rank = np.empty(len(scores), np.int64)  # 0 for the highest of its class, 1 for the next
     for c in range(C):
-        own = order[predicted[order] == c]
-        rank[own] = np.arange(len(own))
+        of_class = order[predicted[order] == c]
+        rank[of_class] = np.arange(len(of_class))
     return np.sort(np.lexsort((np.arange(len(scores)), rank))[:limit])
 
 
 def _scores(result: Any) -> np.ndarray:
     """(N, C) without a look at the rest, where the result has them in one piece."""
-    found = getattr(result, "scores", None)
-    return np.array([e.scores for e in result]) if found is None else np.asarray(found)
+    scores = getattr(result, "scores", None)
+    if scores is None:
+        scores = [e.scores for e in result]
+    return np.asarray(scores)
 
 
 def _bytes(results: list[Any]) -> float:

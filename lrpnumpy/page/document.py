@@ -63,43 +63,38 @@ def write_page(
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise LrpError(f"a page must be a file that ends in .html, got {os.fspath(path)!r}.")
-    text = document(page_payload(results, label, name, title, most, megabytes, take, seed))
-    write_whole(target, text.encode("utf-8", "replace"))
-
-
-def page_payload(
-    results: Sequence[Any], label: Any, name: Any, title: str | None, most: int, megabytes: float, take: str, seed: int
-) -> dict[str, Any]:
-    """The payload of a page of these results; the arguments are those of `write_page`."""
     every = [one for given in results for one in results_of(given)]
     if not every or not len(every[0]):
         raise LrpError("there are no explanations for the page; pass at least one result with an explanation.")
     if len({len(one) for one in every}) > 1:
         counts = ", ".join(str(len(one)) for one in every)
         raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
-    which, note = chosen(every, most, megabytes, take, seed)
+    which, notes = chosen(every, most, megabytes, take, seed)
     main = every[0]
-    return payload(
+    data = payload(
         every,
         which,
         numbers=_numbers(every, which),
         truth=_column(main, label, "label", which),
         names=_named(main, name, which),
         title=title or f"Explanations by {' and '.join(dict.fromkeys(_method(one) for one in every))}",
-        notes=[] if note is None else [note],
+        notes=notes,
     )
+    write_whole(target, document(data).encode("utf-8", "replace"))
 
 
 def _method(result: Any) -> str:
-    return result.method if hasattr(result, "method") else result[0].method
+    return getattr(result, "method", None) or result[0].method
 
 
 def _numbers(results: Sequence[Any], which: np.ndarray) -> list[Any]:
     """Numbers of the records: of a corpus those of its source, from 1; else their places, from 0."""
     known = [one.numbers for one in results if hasattr(one, "numbers")]
+    if not known:
+        return which.tolist()
     if any(not np.array_equal(known[0], other) for other in known[1:]):
         raise LrpError("results of one page must be of the same records, got files that rejected different ones.")
-    return (known[0][which] if known else which).tolist()
+    return known[0][which].tolist()
 
 
 def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] | None:
@@ -115,7 +110,7 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
     elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
         raise LrpError(f"{what} must be one value for each record, or the name of a column, got {shown(given)}.")
     else:
-        values = given.tolist() if hasattr(given, "tolist") else [*given]
+        values = getattr(given, "tolist", lambda: [*given])()
     if len(values) != len(result):
         raise LrpError(f"{what} must be one value for each of {len(result)} records, got {len(values)}.")
     return [values[k] for k in which.tolist()]
@@ -140,7 +135,7 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
     more: texts of scripts that run after those of the page, `style` is CSS after its own, and `connect` is what the
     policy lets them connect to: the live page has such.
     """
-    css = "\n".join([asset("page.css"), *([style] if style else [])])
+    css = "\n".join(filter(None, [asset("page.css"), style]))
     return _filled("page.html", data, css, [*map(asset, SCRIPTS), *more], connect)
 
 

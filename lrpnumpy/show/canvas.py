@@ -14,12 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.checks import LrpError, is_number, readable, shown
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.color import BLUE, RED, ink, limit
-from lrpnumpy.show.parts import short, stamps_of, step_unit
+from lrpnumpy.show.color import BLUE, RED, WHITE, ink, limit
+from lrpnumpy.show.parts import NAME, notes, short, stamps_of, step_unit
+from lrpnumpy.show.parts import title as title_of
 
 TITLE, SMALL, TINY = "medium", "small", "x-small"  # sizes of fonts, relative to rcParams["font.size"]
 TICKS = 6  # of an axis of steps, at the most
@@ -56,7 +57,9 @@ def font_scale() -> float:
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes to draw into: those of the caller, or those of a new figure."""
-    return new_picture(width, height).subplots() if ax is None else ax
+    if ax is not None:
+        return ax
+    return new_picture(width, height).subplots()
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -65,22 +68,21 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
-def stack(
-    ax: Axes, groups: Sequence[Sequence[float]], left: float = 0.0, right: float = 1.0, whole: float = 0.0
-) -> list[list[Axes]]:
+def stack(ax: Axes, groups: Sequence[Sequence[float]], right: float = 1.0) -> list[list[Axes]]:
     """Axes inside others, one below the other; those of a group have one axis of x, with labels below the last.
 
-    `groups` are their heights in inches, if the height of `ax` is `whole`, by default all that they need. `left` and
-    `right` say which part of the width they take.
+    `groups` are their heights in inches, which share the height of `ax`; `right` is the end of their width.
     """
     ax.set_axis_off()
-    whole = whole or stacked_height(groups)
+    whole = stacked_height(groups)
     top, made = whole, []
     for heights in groups:
         group: list[Axes] = []
+        first: Any = None
         for height in heights:
-            box = (left, (top - height) / whole, right - left, height / whole)
-            group.append(ax.inset_axes(box, sharex=group[0] if group else None))
+            box = (0.0, (top - height) / whole, right, height / whole)
+            group.append(ax.inset_axes(box, sharex=first))
+            first = group[0]
             group[-1].tick_params(labelsize=SMALL, labelbottom=len(group) == len(heights))
             top -= height + GAP
         top -= BETWEEN - GAP
@@ -96,36 +98,43 @@ def stacked_height(groups: Sequence[Sequence[float]]) -> float:
 
 def line_color(ax: Axes) -> str:
     """Black or white, whichever can be seen on the ground of the axes."""
-    r, g, b = _ground(ax)
-    return "black" if ink((round(255 * r), round(255 * g), round(255 * b))) == (0, 0, 0) else "white"
+    return ink_on(ground(ax))
 
 
-def relevance_map(ax: Axes, cmap: Any = None) -> Any:
-    """Blue for negative, red for positive, and the ground of the axes for 0, in light and in dark; or the one given."""
-    if cmap is not None:
-        return cmap
-    return LinearSegmentedColormap.from_list("relevance", [NEGATIVE, _ground(ax), POSITIVE])
+def ink_on(color: Sequence[float]) -> str:
+    """Black or white, whichever is easier to read on a color, whose parts are from 0 to 1."""
+    r, g, b = (round(255 * part) for part in color[:3])
+    return "white" if ink((r, g, b)) == WHITE else "black"
 
 
-def size_map(ax: Axes, cmap: Any = None) -> Any:
-    """From the ground of the axes, for 0, to violet; or the one given."""
-    if cmap is not None:
-        return cmap
-    ends: Any = [_ground(ax), "#8f63c9"]
+def sign_colors(values: Any) -> list[Any]:
+    """A color for each value: of positive, or of negative relevance."""
+    return [NEGATIVE if value < 0 else POSITIVE for value in values]
+
+
+def relevance_map(ax: Axes) -> Any:
+    """Blue for negative, red for positive, and the ground of the axes for 0, in light and in dark."""
+    return LinearSegmentedColormap.from_list("relevance", [NEGATIVE, ground(ax), POSITIVE])
+
+
+def size_map(ax: Axes) -> Any:
+    """From the ground of the axes, for 0, to violet."""
+    ends: Any = [ground(ax), "#8f63c9"]
     return LinearSegmentedColormap.from_list("size", ends)
 
 
 def halo(ax: Axes) -> list[Any]:
     """A rim in the color of the ground, so that text can be read where lines cross it."""
-    return [patheffects.withStroke(linewidth=3, foreground=_ground(ax))]
+    return [patheffects.withStroke(linewidth=3, foreground=ground(ax))]
 
 
-def _ground(ax: Axes) -> tuple[float, float, float]:
+def ground(ax: Axes) -> tuple[float, float, float]:
     """The color behind what is drawn."""
     for color in (ax.get_facecolor(), figure_of(ax).get_facecolor()):
-        if (found := to_rgba(color))[3] > 0:
-            return found[:3]
-    return (1.0, 1.0, 1.0)
+        r, g, b, alpha = to_rgba(color)
+        if alpha > 0:
+            return r, g, b
+    return 1.0, 1.0, 1.0
 
 
 class Scale(Normalize):
@@ -139,8 +148,10 @@ class Scale(Normalize):
         super().__init__(-end, end)
 
 
-def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], label: str) -> None:
-    """A color bar at a place inside the axes: left, bottom, width, height as fractions of the axes."""
+def color_scale(
+    ax: Axes, image: Any, label: str, place: tuple[float, float, float, float] = (1.02, 0.0, 0.014, 1.0)
+) -> None:
+    """A color bar beside the axes, or at a place: left, bottom, width, height as fractions of the axes."""
     norm, extend = image.norm, "neither"
     if isinstance(norm, Scale) and norm.largest > norm.vmax:  # type: ignore[operator]
         label, extend = f"{label}\nat most ±{norm.largest:.3g}", "both"
@@ -150,19 +161,54 @@ def color_scale(ax: Axes, image: Any, place: tuple[float, float, float, float], 
     bar.outline.set_visible(False)
 
 
-def set_title(ax: Axes, text: str, pad: float | None = None, note: str = "") -> None:
-    """The title, and a note below it, in as many lines as they need, `pad` points above the axes."""
-    inches = ax.get_window_extent().width / figure_of(ax).dpi
-    room = max(24, int(inches * 72 / (0.56 * rcParams["font.size"])))
-    lines = textwrap.wrap(text, room)
-    for line in note.splitlines():
-        lines += textwrap.wrap(line, room)
-    ax.set_title("\n".join(lines), loc="left", fontsize=TITLE, parse_math=False, pad=pad)
+def set_title(ax: Axes, text: str, note: str = "", pad: float | None = None) -> None:
+    """The title, and a note below it, in as many lines as they need, `pad` points above the axes.
+
+    In a picture of ours matplotlib wraps them at its edge; beside the axes of others they have the width of the axes.
+    """
+    lines = [text, *note.splitlines()]
+    is_ours = isinstance(figure_of(ax), Picture)
+    if not is_ours:
+        inches = ax.get_window_extent().width / figure_of(ax).dpi
+        room = max(24, int(inches * 72 / (0.56 * rcParams["font.size"])))
+        lines = [piece for line in lines for piece in textwrap.wrap(line, room)]
+    ax.set_title("\n".join(lines), loc="left", fontsize=TITLE, parse_math=False, pad=pad, wrap=is_ours)
 
 
-def name_rows(ax: Axes, names: Sequence[Any], size: str = SMALL) -> None:
-    """Names of the rows 0, 1, … of an axis of y; a dollar sign is one, not the start of a formula."""
-    ax.set_yticks(range(len(names)), [short(name) for name in names], fontsize=size, parse_math=False)
+def finished(ax: Axes, e: Explanation, title: str | None, pad: float | None = None) -> Figure:
+    """The picture of one explanation with its title: what is explained, f(x), the base value, the evidence."""
+    set_title(ax, title or title_of(e), notes(e), pad)
+    return figure_of(ax)
+
+
+def set_labels(ax: Axes, x: str | None = None, y: str | None = None, hidden: Sequence[str] = ("top", "right")) -> None:
+    """Labels of both axes, small ones for the ticks, and no lines at these sides."""
+    if x is not None:
+        ax.set_xlabel(x, fontsize=SMALL, parse_math=False)
+    if y is not None:
+        ax.set_ylabel(y, fontsize=SMALL, parse_math=False)
+    ax.tick_params(labelsize=SMALL)
+    ax.spines[[*hidden]].set_visible(False)
+
+
+def heat(ax: Axes, cells: np.ndarray, norm: Any, cmap: Any, group: int = 1, ends: Any = None, **more: Any) -> Any:
+    """A map of cells (rows, columns), each column `group` wide; `ends` are those of the axis of y if not the rows."""
+    rows, columns = cells.shape
+    low, high = ends or (rows - 0.5, -0.5)
+    place = (-0.5, columns * group - 0.5, low, high)
+    return ax.imshow(cells, cmap=cmap, norm=norm, aspect="auto", interpolation="nearest", extent=place, **more)
+
+
+def name_rows(ax: Axes, names: Sequence[Any], most: int = NAME, size: str = SMALL) -> None:
+    """Names of the rows 0, 1, … of an axis of y, the first at the top; a dollar sign is one, not part of a formula."""
+    ax.set_yticks(range(len(names)), [short(name, most) for name in names], fontsize=size, parse_math=False)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def name_signal(ax: Axes, name: str) -> None:
+    """The name of a curve, beside its axes."""
+    ax.set_ylabel(wrapped(name), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
+    ax.locator_params(axis="y", nbins=3)
 
 
 def wrapped(name: str, room: int = 18) -> str:
@@ -177,13 +223,16 @@ def wrapped(name: str, room: int = 18) -> str:
 
 def unit_label(word: str, e: Explanation) -> str:
     """A label of an axis with the unit of what is explained: "relevance (mm)"."""
-    return f"{word} ({readable(e.output_unit)})" if e.output_unit else word
+    if not e.output_unit:
+        return word
+    return f"{word} ({readable(e.output_unit)})"
 
 
 def subject(e: Explanation) -> str:
     """What is explained, with its unit: "discharge (mm)"; "score" where it has no name."""
-    name = e.name_of(e.target) if e.classes and e.target != "all" else "score"
-    return unit_label(short(name), e)
+    if not e.classes or e.target == "all":
+        return unit_label("score", e)
+    return unit_label(short(e.name_of(e.target)), e)
 
 
 def _written(ticks: np.ndarray) -> list[str]:
@@ -196,8 +245,7 @@ def _written(ticks: np.ndarray) -> list[str]:
 def mark_steps(ax: Axes, labels: Any, T: int, group: int = 1) -> None:
     """The axis of x is one of T steps: dates, labels or numbers at some of them, and the unit of a step."""
     ax.set_xlim(-0.5, T - 0.5)
-    unit, stamps = step_unit(labels), stamps_of(labels)
-    says = "" if stamps is not None else unit
+    unit, stamps, name = step_unit(labels), stamps_of(labels), ""
     if stamps is not None and T > 1:
         numbers = dates.date2num(stamps)
         locator = dates.AutoDateLocator(minticks=3, maxticks=TICKS, interval_multiples=True)
@@ -207,13 +255,21 @@ def mark_steps(ax: Axes, labels: Any, T: int, group: int = 1) -> None:
     elif labels is not None:
         positions = np.arange(0, T, -(-T // 24))
         words = [short(labels[t], 20) for t in positions]
-        slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        is_long = sum(map(len, words)) > 60
-        ax.set_xticks(positions, words, fontsize=SMALL, parse_math=False, **(slant if is_long else {}))
-        says = ""
+        ax.set_xticks(positions, words, fontsize=SMALL, parse_math=False)
+        if sum(map(len, words)) > 60:
+            slant(ax)
     else:
-        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True) if T > 1 else FixedLocator([0]))
+        name = unit
+        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
+        if T == 1:
+            ax.set_xticks([0])
         ax.tick_params(axis="x", labelsize=SMALL)
     if group > 1:
-        says = f"{says}   (each column is the sum of {group} {unit}s)".strip()
-    ax.set_xlabel(says, fontsize=SMALL, parse_math=False)
+        name = f"{name}   (each column is the sum of {group} {unit}s)".strip()
+    ax.set_xlabel(name, fontsize=SMALL, parse_math=False)
+
+
+def slant(ax: Axes) -> None:
+    """Labels of the axis of x that are too long to stay level."""
+    for text in ax.get_xticklabels():
+        text.set(rotation=45, ha="right", rotation_mode="anchor")

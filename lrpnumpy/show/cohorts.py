@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError, one_of, readable
+from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import SMALL, figure_of, new_picture, set_title, subject, unit_label
-from lrpnumpy.show.parts import of_one_class
+from lrpnumpy.show import canvas
+from lrpnumpy.show.parts import base_value, of_one_class, quantity, short
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 from lrpnumpy.targets import MIXED, Panel, panels
 
 COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # as many cohorts as can be told apart: the months
+GROUPS = 6  # of more groups, a map is drawn
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
 
@@ -36,8 +38,9 @@ class Cohorts:
             self.first = self.first or of_one_class(e, self.what)
             self.targets.append(of_one_class(e, self.what).target)  # type: ignore[arg-type]
             self.scores.append(float(e.score))
-            self.bases.append(0.0 if e.reference_score is None else float(e.reference_score))
-            self.dates.append(None if e.labels is None else e.labels[e.predicted_at])
+            self.bases.append(base_value(e))
+            if e.labels is not None:
+                self.dates.append(e.labels[e.predicted_at])
             yield e
 
     def groups(self, by: Any) -> dict[str | None, np.ndarray]:
@@ -47,10 +50,15 @@ class Cohorts:
         """
         if by is None:
             return {None: np.arange(len(self.targets))}
-        labels = self._times(by) if isinstance(by, str) else [*map(str, one_each(by, len(self.targets)))]
-        names = [*dict.fromkeys(labels)]
         if isinstance(by, str):
-            names.sort(key=SEASONS.index if by == "season" else None)
+            labels = self._times(by)
+        else:
+            labels = [*map(str, one_each(by, len(self.targets)))]
+        names = [*dict.fromkeys(labels)]
+        if by == "season":
+            names.sort(key=SEASONS.index)
+        elif isinstance(by, str):
+            names.sort()
         if len(names) > len(COLORS):
             raise LrpError(f"{self.what}: by must have at most {len(COLORS)} groups, got {len(names)}; join some.")
         number = {name: k for k, name in enumerate(names)}
@@ -60,7 +68,7 @@ class Cohorts:
     def _times(self, by: str) -> list[Any]:
         if one_of(by, f"{self.what}: by", ("class", *TIMES)) == "class":
             return [self.first.name_of(target) for target in self.targets]
-        if not all(isinstance(date, np.datetime64) for date in self.dates):
+        if len(self.dates) < len(self.targets) or not all(isinstance(date, np.datetime64) for date in self.dates):
             raise LrpError(
                 f"{self.what}: by={by!r} needs dates, but some explanations have none; pass a DataFrame with dates."
             )
@@ -69,14 +77,23 @@ class Cohorts:
     def headline(self, about: str) -> str:
         """The title of a picture."""
         first, count = self.first, len(self.targets)
-        is_mixed = self.panel.name == MIXED and len({*self.targets}) > 1
-        target = unit_label(MIXED, first) if is_mixed else subject(first)
+        target = canvas.subject(first)
+        if self.panel.name == MIXED and len({*self.targets}) > 1:
+            target = canvas.unit_label(MIXED, first)
         return f"{first.method}: {about} for {target} (n = {count})"
 
     def facts(self) -> str:
         """The mean of f(x) and the base value that relevance starts from."""
-        unit = f" {readable(self.first.output_unit)}" if self.first.output_unit else ""
-        return f"mean f(x) = {np.mean(self.scores):.4g}{unit}, base value {np.mean(self.bases):.4g}{unit}"
+        mean, base = quantity(np.mean(self.scores), self.first), quantity(np.mean(self.bases), self.first)
+        return f"mean f(x) = {mean}, base value {base}"
+
+    def finish(self, ax: Axes, about: str) -> None:
+        """The title of a picture, and what is below it."""
+        canvas.set_title(ax, self.headline(about), self.facts())
+
+    def label(self, text: str) -> str:
+        """The label of an axis, with the unit of what is explained."""
+        return canvas.unit_label(text, self.first)
 
 
 Paint = Callable[[Axes], None]
@@ -97,29 +114,33 @@ def draw_panels(
 
     Groups by class are the explanations of each class, so that nothing is mixed.
     """
+    every: list[Panel] = []
     if isinstance(by, str) and by == "class":
         many = list(many)
-        every = [Panel(MIXED, many, None, range(len(many)))] if many else panels(many, target, what)
-    else:
+        every = [Panel(MIXED, many, None, range(len(many)))]
+    if not every or not every[0].places:
         every = panels(many, target, what)
     if ax is not None and len(every) > 1:
         raise LrpError(f"{what}: ax is for one target, got {len(every)} classes; pass target=….")
-    drawn = []
-    labels = None
+    labels = by
     if by is not None and not isinstance(by, str):
         labels = one_each(by, len({k for panel in every for k in panel.places}))
+    heights, painters = [], []
     for panel in every:
-        drawn.append(draw(panel, by if labels is None else [labels[k] for k in panel.places]))
-    heights = [height for height, _ in drawn]
+        if labels is not by:
+            by = [labels[k] for k in panel.places]
+        height, paint = draw(panel, by)
+        heights.append(height)
+        painters.append(paint)
     axes: Any = [ax]
     if ax is None:
-        picture = new_picture(width, sum(heights))
-        axes = picture.subplots(len(drawn), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
-    for (_, paint), one in zip(drawn, axes, strict=True):
-        paint(one)
+        picture = canvas.new_picture(width, sum(heights))
+        axes = picture.subplots(len(every), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for place, paint in zip(axes, painters, strict=True):
+        paint(place)
     if title is not None:
-        set_title(axes[0], title)
-    return figure_of(axes[0])
+        canvas.set_title(axes[0], title)
+    return canvas.figure_of(axes[0])
 
 
 def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,10 +152,18 @@ def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt((spread**2).sum(axis=0) / np.maximum(count - 1, 1) / count)
 
 
+def map_of_groups(ax: Axes, table: np.ndarray, groups: dict[str | None, np.ndarray], label: str, cmap: Any) -> None:
+    """Mean absolute relevance (rows, groups) as a map: more groups than colors that can be told apart."""
+    image = canvas.heat(ax, table, Normalize(0), cmap or canvas.size_map(ax))
+    names = [f"{short(name, 12)}\n({len(rows)})" for name, rows in groups.items()]
+    ax.set_xticks(range(len(groups)), names, fontsize=canvas.SMALL, parse_math=False)
+    canvas.color_scale(ax, image, label)
+
+
 def legend(ax: Axes) -> None:
     """A legend whose words are shown as they are; beside the axes where it is so long that it would cover something."""
-    beside: Any = (
-        {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(ax.get_legend_handles_labels()[0]) > 6 else {}
-    )
-    for text in ax.legend(frameon=False, fontsize=SMALL, **beside).get_texts():
+    place: Any = {}
+    if len(ax.get_legend_handles_labels()[0]) > 6:
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    for text in ax.legend(frameon=False, fontsize=canvas.SMALL, **place).get_texts():
         text.set_parse_math(False)

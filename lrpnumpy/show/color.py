@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 RED, BLUE, WHITE = (214, 40, 40), (38, 84, 206), (255, 255, 255)
@@ -33,11 +35,13 @@ def limit(*arrays: np.ndarray) -> tuple[float, float]:
     return (usual if largest > 1.5 * usual else largest) or 1.0, largest
 
 
-def rgb(share: float) -> RGB:
-    """The color of a scaled relevance: white at 0, full red at 1, full blue at -1."""
-    strength = min(1.0, abs(float(share)))
-    end = RED if share >= 0 else BLUE
-    return tuple(round(w + (e - w) * strength) for w, e in zip(WHITE, end, strict=True))  # type: ignore[return-value]
+def rgb(share: float, ground: Sequence[float] = WHITE) -> RGB:
+    """The color of a scaled relevance: that of the ground at 0, full red at 1, full blue at -1."""
+    strength, end = min(1.0, abs(float(share))), RED
+    if share < 0:
+        end = BLUE
+    r, g, b = (round(w + (e - w) * strength) for w, e in zip(ground, end, strict=True))
+    return r, g, b
 
 
 def ink(background: RGB) -> RGB:

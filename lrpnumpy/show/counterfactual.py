@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, readable
-from lrpnumpy.counterfactual import Counterfactual, InputChange, outcome
+from lrpnumpy.counterfactual import Counterfactual, outcome
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show import html
-from lrpnumpy.show.parts import escape, short
+from lrpnumpy.show.parts import escape, prefix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def _words(found: Counterfactual, name: str) -> list[tuple[str, str]]:
 
 def _headline(found: Counterfactual) -> str:
     count = len(found.changes)
-    return f"{found.headline} by {count} change{'' if count == 1 else 's'}"
+    return f"{found.headline} by {count} change{'s' * (count != 1)}"
 
 
 def _needed(found: Counterfactual) -> str:
@@ -42,9 +42,9 @@ def text(found: Counterfactual) -> str:
     for name, value in found.original.items():
         if not isinstance(value, list):
             continue
-        pairs = _words(found, name)
-        lines.append("before  " + readable(" ".join(a if a == b else f"[{a}]" for a, b in pairs)))
-        lines.append("after   " + readable(" ".join(b if a == b else f"[{b}]" for a, b in pairs)))
+        pairs = [(a, b) if a == b else (f"[{a}]", f"[{b}]") for a, b in _words(found, name)]
+        lines.append("before  " + readable(" ".join(before for before, _ in pairs)))
+        lines.append("after   " + readable(" ".join(after for _, after in pairs)))
         lines.append("")
     lines += [f"- {one}" for one in found.changes]
     return "\n".join([*lines, "", _needed(found)])
@@ -52,28 +52,27 @@ def text(found: Counterfactual) -> str:
 
 def fragment(found: Counterfactual) -> str:
     """A piece of HTML: words that go are struck out, those that come are underlined; a row for each change."""
-    parts = [f'<div class="head">{escape(_headline(found))}</div>']
+    sentences = []
     for name, value in found.original.items():
         if isinstance(value, list):
             words = " ".join(_marked(a, b) for a, b in _words(found, name))
-            parts.append(f'<div class="sentence" dir="auto">{words}</div>')
-    rows = "".join(_row(one) for one in found.changes)
-    parts.append(f"<table><tr><th>changed</th><th>before</th><th>after</th></tr>{rows}</table>")
-    parts.append(f'<div class="note">{escape(_needed(found))}</div>')
-    return f'<style>{html.STYLE}</style><div class="lrp">{"".join(parts)}</div>'
+            sentences.append(f'<div class="sentence" dir="auto">{words}</div>')
+    rows = []
+    for change in found.changes:
+        what = change.name
+        if change.kind == "word":
+            what = f"word {change.start + 1}"
+        rows.append((what, change.before, change.after or "removed"))
+    return html.table(_headline(found), ("changed", "before", "after"), rows, _needed(found), "".join(sentences))
 
 
 def _marked(before: str, after: str) -> str:
     if before == after:
         return escape(before)
-    new = f" <ins>{escape(after)}</ins>" if after else ""
-    return f"<del>{escape(before)}</del>{new}"
-
-
-def _row(change: InputChange) -> str:
-    what = change.name if change.kind != "word" else f"word {change.start + 1}"
-    cells = (what, change.before, change.after or "removed")
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    marked = f"<del>{escape(before)}</del>"
+    if after:
+        marked += f" <ins>{escape(after)}</ins>"
+    return marked
 
 
 def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, title: str | None = None) -> Figure:
@@ -113,36 +112,37 @@ def _sentence(found: Counterfactual, words: list[str], sign: float, changed: lis
 
 def _lines(found: Counterfactual, ax: Any, width: float, title: str | None) -> Any:
     """The features that change most, before and after; replaced segments have a darker ground."""
-    from lrpnumpy.show.canvas import SMALL, axes_for, figure_of, line_color, mark_steps, set_title, stack
+    from lrpnumpy.show import canvas
 
     rows = []
     for name, x in found.original.items():
         x, y = np.asarray(x, float), np.asarray(found.changed[name], float)
-        part = found.before.inputs[name]
+        names = found.before.inputs[name].features or [f"x{d}" for d in range(x.shape[1])]
         size = abs(y - x).mean(axis=0) / (x.std(axis=0) + y.std(axis=0) + 1e-12)
-        names = part.features or [f"x{d}" for d in range(x.shape[1])]
-        rows += [(size[d], f"{name}: {names[d]}" if len(found.original) > 1 else names[d], x[:, d], y[:, d], name)
-                 for d in np.flatnonzero(size)]  # fmt: skip
+        for d in np.flatnonzero(size).tolist():
+            rows.append((size[d], prefix(found.before, name) + names[d], x[:, d], y[:, d], name))
     rows.sort(key=lambda row: -row[0])
     count = min(len(rows), LINES)
-    outer = axes_for(ax, width, 0.6 + 1.1 * count)
-    (axes,) = stack(outer, [[1.0] * count], 0, 0.98)
-    for ax, (_, label, x, y, name) in zip(axes, rows, strict=False):
-        style = "o" if len(x) == 1 else "-"
-        ax.plot(x, style, color=line_color(ax), alpha=0.5, linewidth=1, label="before")
-        ax.plot(y, style, color="C1", linewidth=1, label="after")
-        for one in found.changes:
-            if one.kind == "segment" and one.input == name:
-                ax.axvspan(one.start - 0.5, one.stop - 0.5, color="C1", alpha=0.12, linewidth=0)
-        ax.set_ylabel(short(label), fontsize=SMALL, parse_math=False)
-        mark_steps(ax, found.before.inputs[name].labels, len(x))
+    outer = canvas.axes_for(ax, width, 0.6 + 1.1 * count)
+    (places,) = canvas.stack(outer, [[1.0] * count], 0.98)
+    for place, (_, label, x, y, name) in zip(places, rows, strict=False):
+        canvas.mark_steps(place, found.before.inputs[name].labels, len(x))
+        style = "-"
         if len(x) == 1:  # a static input has no steps
-            ax.set_xticks([])
-            ax.set_xlabel("")
-        ax.tick_params(labelsize=SMALL)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=SMALL)
-    scores = [float(e.scores[found.before.predicted]) for e in (found.before, found.after)]
-    note = "" if found.before.is_regression else f"f(x) = {scores[0]:.4g} → {scores[1]:.4g}"
-    set_title(outer, title or _headline(found), note=note)
-    return figure_of(outer)
+            style = "o"
+            place.set_xticks([])
+            place.set_xlabel("")
+        place.plot(x, style, color=canvas.line_color(place), alpha=0.5, linewidth=1, label="before")
+        place.plot(y, style, color="C1", linewidth=1, label="after")
+        for change in found.changes:
+            if change.kind == "segment" and change.input == name:
+                place.axvspan(change.start - 0.5, change.stop - 0.5, color="C1", alpha=0.12, linewidth=0)
+        canvas.name_signal(place, label)
+        canvas.set_labels(place)
+    places[0].legend(frameon=False, fontsize=canvas.SMALL)
+    note = ""
+    if not found.before.is_regression:
+        before, after = (float(e.scores[found.before.predicted]) for e in (found.before, found.after))
+        note = f"f(x) = {before:.4g} → {after:.4g}"
+    canvas.set_title(outer, title or _headline(found), note)
+    return canvas.figure_of(outer)

@@ -15,8 +15,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict, trace
 from lrpnumpy.result import InputPart
-from lrpnumpy.show.canvas import SMALL, axes_for, figure_of, mark_steps, set_title, stack, stacked_height
-from lrpnumpy.show.parts import short
+from lrpnumpy.show import canvas
 
 UNITS = 3  # number drawn by default
 SIGNALS = 5  # of the input
@@ -54,23 +53,26 @@ def gates(
         raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {shown(units)}.")
     inputs, labels = _inputs(model, x, T)
     groups = [[0.62] * (len(inputs) + len(kinds))]
-    ax = axes_for(ax, width, stacked_height(groups) + 0.9)
-    (places,) = stack(ax, groups, 0, 0.98)
-    marker = "o" if T == 1 else None
+    ax = canvas.axes_for(ax, width, canvas.stacked_height(groups) + 0.9)
+    (places,) = canvas.stack(ax, groups, 0.98)
+    style: dict[str, Any] = {"linewidth": 1.1}
+    if T == 1:
+        style["marker"] = "o"
     for place, (name, values) in zip(places, inputs.items(), strict=False):
-        place.plot(values, color="0.5", linewidth=1.1, marker=marker)
-        _label(place, name)
+        place.plot(values, color="0.5", **style)
+        canvas.name_signal(place, name)
     for place, (kind, values) in zip(places[len(inputs) :], kinds.items(), strict=True):
         for k, unit in enumerate(chosen):
-            place.plot(values[:, unit], color=f"C{k % 10}", linewidth=1.1, marker=marker, label=f"unit {unit}")
-        _label(place, NAMES[kind])
-    places[-1].legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=min(8, len(chosen)), frameon=False, fontsize=SMALL
-    )
-    mark_steps(places[-1], labels, T)
+            place.plot(values[:, unit], color=f"C{k % 10}", label=f"unit {unit}", **style)
+        canvas.name_signal(place, NAMES[kind])
+    for place in places:
+        canvas.set_labels(place)
+    legend: dict[str, Any] = {"ncols": min(8, len(chosen)), "frameon": False, "fontsize": canvas.SMALL}
+    places[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.55), **legend)
+    canvas.mark_steps(places[-1], labels, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
-    set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", note=_score(model, x))
-    return figure_of(ax)
+    canvas.set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", _score(model, x))
+    return canvas.figure_of(ax)
 
 
 def _score(model: Model, x: Any) -> str:
@@ -79,8 +81,10 @@ def _score(model: Model, x: Any) -> str:
     if not isinstance(scores, np.ndarray) or scores.ndim != 1:
         return ""
     best = int(np.argmax(scores))
-    name = f" ({readable(model.classes[best])})" if model.classes and len(scores) > 1 else ""
-    return f"f(x) = {float(scores[best]):.4g}{name}"
+    text = f"f(x) = {float(scores[best]):.4g}"
+    if model.classes and len(scores) > 1:
+        text += f" ({readable(model.classes[best])})"
+    return text
 
 
 def _most_varied(values: np.ndarray) -> np.ndarray:
@@ -103,9 +107,3 @@ def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
         return {}, labels
     names = model.features or record.features or [f"x{d}" for d in range(record.x.shape[1])]
     return dict(zip(names[:SIGNALS], record.x.T, strict=False)), labels
-
-
-def _label(ax: Axes, name: str) -> None:
-    ax.set_ylabel(short(name), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
-    ax.locator_params(axis="y", nbins=3)
-    ax.spines[["top", "right"]].set_visible(False)

@@ -21,13 +21,14 @@ STYLE = """
 """.strip()
 
 
-def table(head: str, heads: Sequence[str], rows: Iterable[Sequence[str]], foot: str = "") -> str:
-    """A piece of HTML: a line, a table and another line."""
+def table(head: str, heads: Sequence[str], rows: Iterable[Sequence[str]], foot: str = "", above: str = "") -> str:
+    """A piece of HTML: a line, a table and another line; `above` is HTML between the first line and the table."""
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     names = "".join(f"<th>{escape(name)}</th>" for name in heads)
     drawn = f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
-    note = f'<div class="note">{escape(foot)}</div>' if foot else ""
-    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{escape(head)}</div>{drawn}{note}</div>'
+    if foot:
+        drawn += f'<div class="note">{escape(foot)}</div>'
+    return f'<style>{STYLE}</style><div class="lrp"><div class="head">{escape(head)}</div>{above}{drawn}</div>'
 
 
 def picture(figure: Any, caption: str = "") -> str:
@@ -43,13 +44,16 @@ def page(items: Any, heading: str = "Explanation") -> str:
     items: explanations, comparisons, rankings, figures of `lrp.plot` and pieces of HTML, one or several.
     heading: the title of the page.
     """
-    every = [items] if isinstance(items, (str, Comparison)) or not isinstance(items, Sequence) else items
+    if isinstance(items, (str, Comparison)) or not isinstance(items, Sequence):
+        items = [items]
     body = ""
-    for item in every:
+    for item in items:
         if isinstance(item, str):
             body += item
+        elif hasattr(item, "savefig"):
+            body += picture(item)
         else:
-            body += picture(item) if hasattr(item, "savefig") else item._repr_html_()
+            body += item._repr_html_()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

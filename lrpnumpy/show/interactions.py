@@ -12,20 +12,9 @@ from matplotlib.figure import Figure
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    SMALL,
-    Scale,
-    axes_for,
-    color_scale,
-    figure_of,
-    line_color,
-    name_rows,
-    relevance_map,
-    set_title,
-    unit_label,
-)
-from lrpnumpy.show.parts import notes, of_one_class, short
-from lrpnumpy.show.terminal import title as title_of
+from lrpnumpy.show import canvas
+from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.parts import of_one_class, short
 
 NUMBERS = 14  # players of a picture that has room for numbers
 
@@ -45,21 +34,21 @@ def interactions(
     values = np.asarray(players.interactions, float)
     values = np.where(np.eye(P, dtype=bool), values, 2 * values)  # both halves of a pair
     drawn = np.where(np.tri(P, dtype=bool), values, np.nan)
-    ax = axes_for(ax, width, 1.6 + 0.42 * min(P, 2 * NUMBERS))
-    image = ax.imshow(drawn, cmap=relevance_map(ax, cmap), norm=Scale(np.nan_to_num(drawn)), aspect="auto")
+    ax = canvas.axes_for(ax, width, 1.6 + 0.42 * min(P, 2 * NUMBERS))
+    image = canvas.heat(ax, drawn, canvas.Scale(np.nan_to_num(drawn)), cmap or canvas.relevance_map(ax))
     names = [_with_words(e, name) for name in players.names]
-    name_rows(ax, names)
-    ax.set_xticks(
-        range(P), [short(name, 20) for name in names], rotation=45, ha="right", rotation_mode="anchor",
-        fontsize=SMALL, parse_math=False,
-    )  # fmt: skip
+    canvas.name_rows(ax, names)
+    ax.set_xticks(range(P), [short(name, 20) for name in names], parse_math=False)
+    canvas.slant(ax)
     if P <= NUMBERS:
+        places = decimals(values.ravel().tolist(), 3)
         for p, q in np.argwhere(np.tri(P)).tolist():
-            ax.text(q, p, f"{values[p, q]:+.2g}", ha="center", va="center", fontsize=SMALL, color=line_color(ax))
-    ax.spines[["top", "right"]].set_visible(False)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("alone (diagonal), or in pairs", e))
-    set_title(ax, title or title_of(e), note=notes(e))
-    return figure_of(ax)
+            color = canvas.ink_on(image.to_rgba(values[p, q]))
+            text = f"{values[p, q]:+.{places}f}"
+            ax.text(q, p, text, ha="center", va="center", fontsize=canvas.SMALL, color=color)
+    canvas.set_labels(ax)
+    canvas.color_scale(ax, image, canvas.unit_label("alone (diagonal), or in pairs", e))
+    return canvas.finished(ax, e, title)
 
 
 def _with_words(e: Explanation, name: str) -> str:
@@ -70,4 +59,6 @@ def _with_words(e: Explanation, name: str) -> str:
     first, last = int(steps[1]), int(steps[2] or steps[1])
     if e.tokens is not None:
         return " ".join(e.shown_steps[first : last + 1])
-    return e.shown(first) if first == last else f"{e.shown(first)} to {e.shown(last)}"
+    if first == last:
+        return e.shown(first)
+    return f"{e.shown(first)} to {e.shown(last)}"

@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from lrpnumpy.checks import LrpError, readable
+from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    SMALL,
-    Scale,
-    axes_for,
-    color_scale,
-    figure_of,
-    line_color,
-    relevance_map,
-    set_title,
-    unit_label,
-)
-from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
-from lrpnumpy.show.parts import grouped, short, step_unit
+from lrpnumpy.show import canvas
+from lrpnumpy.show.cohorts import (
+    COLORS,
+    GROUPS,
+    Z95,
+    Cohorts,
+    Paint,
+    draw_panels,
+    legend,
+    mean_and_error,
+)  # fmt: skip
+from lrpnumpy.show.parts import grouped, quantity, short, step_unit
 from lrpnumpy.targets import PREDICTED, Panel, panels
 
 ROWS = 200  # of a map of predictions
@@ -45,8 +45,8 @@ def memory(
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark shows within how many
     steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
     logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
-    "season" and "month" are those of the prediction, and a list has one label for each explanation. `target` is as in
-    `bars`.
+    "season" and "month" are those of the prediction, and a list has one label for each explanation. More than 6 groups
+    are drawn as a map. `target` is as in `bars`.
     """
     return draw_panels(_memory, many, by, target, ax, width, "memory", title)
 
@@ -55,37 +55,56 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     cohorts = Cohorts(panel, "memory")
     lags = _by_lag(cohorts, _magnitude)
     groups, first = cohorts.groups(by), cohorts.first
-    unit, steps = step_unit(first.labels), np.arange(lags.shape[1])
+    unit, label = step_unit(first.labels), "|relevance|"
+    if first.feature_relevance is not None and first.tokens is None:
+        label += ", summed over features"
 
     def paint(ax: Axes) -> None:
-        for k, (name, rows) in enumerate(groups.items()):
-            some = lags[rows]
-            mean, error = mean_and_error(some)
-            half = _half(mean)
-            says = f"half within {half} {unit}{'' if half == 1 else 's'}"
-            if name is None:
-                for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
-                    low, high = _quantiles(some, [(1 - inside) / 2, (1 + inside) / 2])
-                    label = f"middle {inside:.0%}"
-                    ax.fill_between(steps, low, high, color="C0", alpha=alpha, linewidth=0, label=label)
-                ax.plot(steps, mean, color="C0", label="mean")
-                ax.axvline(half, color=line_color(ax), linestyle="--", linewidth=1, label=says)
-            else:
-                color = COLORS[k]
-                ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
-                ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(some)}): {says}")
-                ax.axvline(half, color=color, linestyle="--", linewidth=1)
-        ax.set_xlim(0, max(1, len(steps) - 1))
-        _set_height(ax, *(mean_and_error(lags[rows])[0] for rows in groups.values()))
-        legend(ax)
-        ax.set_xlabel(f"{unit}s before the prediction", fontsize=SMALL)
-        summed = "" if first.feature_relevance is None or first.tokens is not None else ", summed over features"
-        ax.set_ylabel(unit_label(f"|relevance|{summed}", first), fontsize=SMALL, parse_math=False)
-        ax.tick_params(labelsize=SMALL)
-        ax.spines[["top", "right"]].set_visible(False)
-        set_title(ax, cohorts.headline("relevance by lag"), note=cohorts.facts())
+        if len(groups) > GROUPS:
+            _map_of_lags(ax, lags, groups, cohorts.label("mean |relevance|"))
+        else:
+            means = [_curve(ax, lags[rows], name, COLORS[k], unit) for k, (name, rows) in enumerate(groups.items())]
+            ax.set_xlim(0, max(1, lags.shape[1] - 1))
+            _set_height(ax, np.concatenate(means))
+            legend(ax)
+            canvas.set_labels(ax, None, cohorts.label(label))
+        canvas.set_labels(ax, f"{unit}s before the prediction")
+        cohorts.finish(ax, "relevance by lag")
 
     return 3.4, paint
+
+
+def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> np.ndarray:
+    """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
+    lags = np.where(np.isfinite(lags), lags, np.nan)
+    lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
+    steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
+    half = _half(mean)
+    note = f"half within {half} {unit}{'s' * (half > 1)}"
+    if name is None:
+        for inside, alpha in ((0.9, 0.15), (0.5, 0.3)):
+            low, high = np.nanquantile(lags, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+            ax.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0, label=f"middle {inside:.0%}")
+        ax.plot(steps, mean, color=color, label="mean")
+        ax.axvline(half, color=canvas.line_color(ax), linestyle="--", linewidth=1, label=note)
+        return mean
+    factor = np.exp(Z95 * error / np.where(mean > 0, mean, 1.0))  # the interval of its logarithm: never below 0
+    ax.fill_between(steps, mean / factor, mean * factor, color=color, alpha=0.25, linewidth=0)
+    ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
+    ax.axvline(half, color=color, linestyle="--", linewidth=1)
+    return mean
+
+
+def _map_of_lags(ax: Axes, lags: np.ndarray, groups: dict[str | None, np.ndarray], label: str) -> None:
+    """Mean magnitude of each group, a row, at each lag, a column; a mark shows within which lag half of it lies."""
+    means = np.array([mean_and_error(lags[rows])[0] for rows in groups.values()])
+    high = float(means.max()) or 1.0
+    norm = LogNorm(high / 1e3, high, clip=True)
+    image = canvas.heat(ax, means, norm, canvas.size_map(ax))
+    canvas.name_rows(ax, [f"{short(name)} ({len(rows)})" for name, rows in groups.items()])
+    for row, mean in enumerate(means):
+        ax.plot([_half(mean)] * 2, [row - 0.4, row + 0.4], color=canvas.line_color(ax), linewidth=1.5)
+    canvas.color_scale(ax, image, f"{label}\nbar: half of it lies within")
 
 
 @door
@@ -101,30 +120,31 @@ def horizons(
     `items` is an explanation of all outputs (target="all"), or several such, whose mean is drawn. The outputs of the
     network are the horizons, named by the classes of the model, or numbered from 1.
     """
-    many = [items] if isinstance(items, Explanation) else items
-    table, first, count = np.zeros((0, 0)), None, 0
-    scores: list[Any] = []
-    bases: list[Any] = []
-    for e in many:
-        if e.target != "all":
-            raise LrpError("horizons: the explanation is of a single output; explain all of them with target='all'.")
-        C, T = e.relevance.shape
-        if table.shape[1] < T:
-            table = np.pad(table, ((0, C - len(table)), (0, T - table.shape[1])))
-        table[:, :T] += e.relevance[:, ::-1]
-        scores.append(e.scores)
-        bases.append(0.0 if e.reference_score is None else e.reference_score)
-        first, count = first or e, count + 1
-    if first is None:
+    if isinstance(items, Explanation):
+        items = [items]
+    many = list(items)
+    if not many:
         raise LrpError("horizons: there are no explanations; pass at least one.")
-    names = [first.classes[c] if first.classes else str(c + 1) for c in range(len(table))]
-    mean = "" if count == 1 else f" (mean, n = {count})"
-    ax = axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
-    _lag_map(ax, table / count, names, first, "the last one", cmap)
-    rows = "output" if first.classes else "horizon"
-    ax.set_ylabel(rows, fontsize=SMALL)
-    set_title(ax, title or f"{first.method}: relevance by {rows} and lag{mean}", note=_range(scores, bases, first))
-    return figure_of(ax)
+    if any(e.target != "all" for e in many):
+        raise LrpError("horizons: the explanation is of a single output; explain all of them with target='all'.")
+    first = many[0]
+    table = np.zeros((len(first.scores), max(map(len, many))))
+    for e in many:
+        table[:, : len(e)] += e.relevance[:, ::-1] / len(many)
+    rows, names = "horizon", [str(c + 1) for c in range(len(table))]
+    if first.classes:
+        rows, names = "output", [*first.classes]
+    about = f"{first.method}: relevance by {rows} and lag"
+    if len(many) > 1:
+        about += f" (mean, n = {len(many)})"
+    ax = canvas.axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
+    _lag_map(ax, table, names, first, "the last one", cmap)
+    canvas.set_labels(ax, y=rows, hidden=())
+    scores = _range(np.mean([e.scores for e in many], axis=0), first)
+    bases = [np.zeros(1) if e.reference_score is None else e.reference_score for e in many]
+    base = _range(np.mean(bases, axis=0), first)
+    canvas.set_title(ax, title or about, f"f(x) = {scores}, base value {base}")
+    return canvas.figure_of(ax)
 
 
 @door
@@ -148,41 +168,38 @@ def predictions(
         names = [str(k) for k in range(len(every))]
     sums, group = grouped(np.nan_to_num(lags), ROWS)
     counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
-    ax = axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
+    ax = canvas.axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
     _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction", cmap)
-    rows = "prediction" if group == 1 else f"predictions, a row is the mean of {group}"
-    ax.set_ylabel(rows, fontsize=SMALL)
-    set_title(ax, title or cohorts.headline("relevance by prediction and lag"), note=cohorts.facts())
-    return figure_of(ax)
+    rows = "prediction"
+    if group > 1:
+        rows = f"predictions, a row is the mean of {group}"
+    canvas.set_labels(ax, y=rows, hidden=())
+    canvas.set_title(ax, title or cohorts.headline("relevance by prediction and lag"), cohorts.facts())
+    return canvas.figure_of(ax)
 
 
-def _range(scores: list[Any], bases: list[Any], first: Explanation) -> str:
-    """f(x) of all outputs and their base value, each as a range."""
-    texts = []
-    for values in (np.mean(scores, axis=0), np.mean(bases, axis=0)):
-        low, high = f"{np.min(values):.4g}", f"{np.max(values):.4g}"
-        texts.append(low if low == high else f"{low} to {high}")
-    unit = f" {readable(first.output_unit)}" if first.output_unit else ""
-    return f"f(x) = {texts[0]}{unit}, base value {texts[1]}{unit}"
+def _range(values: np.ndarray, e: Explanation) -> str:
+    """From the least of some values to the largest, with the unit."""
+    low, high = (quantity(value, e) for value in (values.min(), values.max()))
+    if low == high:
+        return low
+    return f"{float(values.min()):.4g} to {high}"
 
 
 def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:
     """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
     count, T = table.shape
-    unit = step_unit(first.labels)
+    label = f"{step_unit(first.labels)}s before {end}"
     cells, group = grouped(table.T)
-    image = ax.imshow(
-        cells.T, cmap=relevance_map(ax, cmap), norm=Scale(cells), aspect="auto", interpolation="nearest",
-        extent=(-0.5, len(cells) * group - 0.5, count - 0.5, -0.5),
-    )  # fmt: skip
-    shown_rows = range(0, count, -(-count // 25))
-    ax.set_yticks(shown_rows, [short(names[k]) for k in shown_rows], fontsize=SMALL, parse_math=False)
+    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
+    rows = range(0, count, -(-count // 25))
+    ax.set_yticks(rows, [short(names[k]) for k in rows], parse_math=False)
     ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    ax.tick_params(axis="x", labelsize=SMALL)
-    note = "" if group == 1 else f"   (each column is the sum of {group} {unit}s)"
-    ax.set_xlabel(f"{unit}s before {end}{note}", fontsize=SMALL)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("relevance", first))
+    if group > 1:
+        label += f"   (each column is the sum of {group} {step_unit(first.labels)}s)"
+    canvas.set_labels(ax, label, hidden=())
+    canvas.color_scale(ax, image, canvas.unit_label("relevance", first))
 
 
 def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
@@ -201,17 +218,9 @@ def _magnitude(e: Explanation) -> np.ndarray:
     return np.abs(e.feature_relevance).sum(axis=1)
 
 
-def _quantiles(rows: np.ndarray, shares: list[float]) -> np.ndarray:
-    """Quantiles of each column, of the numbers that are not NaN."""
-    if np.isfinite(rows).all():
-        return np.quantile(rows, shares, axis=0)
-    columns = [column[np.isfinite(column)] for column in rows.T]
-    return np.array([np.quantile(column, shares) if len(column) else [0.0] * len(shares) for column in columns]).T
-
-
-def _set_height(ax: Axes, *means: np.ndarray) -> None:
+def _set_height(ax: Axes, means: np.ndarray) -> None:
     """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
-    low, high = min(mean.min() for mean in means), max(mean.max() for mean in means)
+    low, high = means.min(), means.max()
     if low > high / 30 or high == 0:
         ax.set_ylim(bottom=0)
         return

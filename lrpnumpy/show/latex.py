@@ -10,8 +10,7 @@ from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import ink, rgb
 from lrpnumpy.show.numbers import map_of
-from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit, word_shares
-from lrpnumpy.show.terminal import title
+from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit, title, word_shares
 
 STRIP = 120  # columns of a series; more steps than that share them
 PREAMBLE = r"\usepackage{xcolor}"

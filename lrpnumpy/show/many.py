@@ -12,25 +12,22 @@ from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    NEUTRAL,
-    SMALL,
-    VALUE_MAP,
-    Scale,
-    color_scale,
-    line_color,
-    name_rows,
-    relevance_map,
-    set_title,
-    size_map,
-    unit_label,
-)
-from lrpnumpy.show.cohorts import COLORS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
-from lrpnumpy.show.parts import by_variable, short, shown
+from lrpnumpy.show import canvas
+from lrpnumpy.show.cohorts import (
+    COLORS,
+    GROUPS,
+    Z95,
+    Cohorts,
+    Paint,
+    draw_panels,
+    legend,
+    map_of_groups,
+    mean_and_error,
+)  # fmt: skip
+from lrpnumpy.show.parts import by_variable, prefix, short, shown
 from lrpnumpy.targets import Panel
 
 FEATURES = 20  # rows of a beeswarm or of bars
-GROUPS = 6  # of bars; more are a map
 DOTS = 3000  # of a row of a beeswarm
 BINS = 120  # of a row of a beeswarm
 RELEVANCE, SIZE = 0, 1  # what rows are ordered by
@@ -70,44 +67,37 @@ def bars(
     def draw(panel: Panel, labels: Any) -> tuple[float, Paint]:
         sums = _sums(panel, "bars", SIZE)
         groups = sums.cohorts.groups(labels)
-        if len(groups) > GROUPS:
-            return 1.6 + 0.26 * len(sums.names), lambda ax: _map_of_groups(ax, sums, groups, cmap)
-        return _bars(sums, groups, by)
+
+        def paint(ax: Axes) -> None:
+            if len(groups) > GROUPS:
+                table = np.array([mean_and_error(sums.size[rows])[0] for rows in groups.values()]).T
+                map_of_groups(ax, table, groups, sums.cohorts.label("mean |relevance|"), cmap)
+            else:
+                _paint_bars(ax, sums, groups)
+            _rows_of_features(ax, sums)
+            sums.cohorts.finish(ax, "mean |relevance| per feature")
+
+        row = 0.26
+        if 1 < len(groups) <= GROUPS:
+            row = 0.14 + 0.14 * len(groups)
+        return 1.4 + row * len(sums.names), paint
 
     return draw_panels(draw, many, by, target, ax, width, "bars", title)
 
 
-def _map_of_groups(ax: Axes, sums: FeatureSums, groups: dict[str | None, np.ndarray], cmap: Any) -> None:
-    """Mean absolute relevance of each feature, a row, in each group, a column."""
-    table = np.array([mean_and_error(sums.size[rows])[0] for rows in groups.values()]).T
-    image = ax.imshow(table, cmap=size_map(ax, cmap), vmin=0, aspect="auto", interpolation="nearest")
-    _rows_of_features(ax, sums)
-    names = [f"{short(name, 12)}\n({len(rows)})" for name, rows in groups.items()]
-    ax.set_xticks(range(len(groups)), names, fontsize=SMALL, parse_math=False)
-    color_scale(ax, image, (1.02, 0.0, 0.014, 1.0), unit_label("mean |relevance|", sums.cohorts.first))
-    set_title(ax, sums.cohorts.headline("mean |relevance| per feature"), note=sums.cohorts.facts())
-
-
-def _bars(sums: FeatureSums, groups: dict[str | None, np.ndarray], by: Any) -> tuple[float, Paint]:
+def _paint_bars(ax: Axes, sums: FeatureSums, groups: dict[str | None, np.ndarray]) -> None:
+    """For each feature a bar for each group."""
     thick = 0.8 / len(groups)
-
-    def paint(ax: Axes) -> None:
-        ink = line_color(ax)
-        for k, (name, rows) in enumerate(groups.items()):
-            mean, error = mean_and_error(sums.size[rows])
-            places = np.arange(len(mean)) + (k - (len(groups) - 1) / 2) * thick
-            label = None if name is None else f"{short(name)} ({len(rows)})"
-            ax.barh(places, mean, height=0.92 * thick, color=COLORS[k], label=label)
-            ax.errorbar(mean, places, xerr=Z95 * error, fmt="none", ecolor=ink, elinewidth=1, capsize=2)
-        _rows_of_features(ax, sums)
-        ax.set_xlim(left=0)
-        if by is not None:
-            legend(ax)
-        label = unit_label("mean over explanations of |relevance|, summed over steps", sums.cohorts.first)
-        ax.set_xlabel(label, fontsize=SMALL)
-        set_title(ax, sums.cohorts.headline("mean |relevance| per feature"), note=sums.cohorts.facts())
-
-    return 1.2 + len(sums.names) * (0.26 if len(groups) == 1 else 0.14 + 0.14 * len(groups)), paint
+    for k, (name, rows) in enumerate(groups.items()):
+        mean, error = mean_and_error(sums.size[rows])
+        places = np.arange(len(mean)) + (k - (len(groups) - 1) / 2) * thick
+        ax.barh(places, mean, height=0.92 * thick, color=COLORS[k], label=f"{short(name)} ({len(rows)})")
+        lines: dict[str, Any] = {"ecolor": canvas.line_color(ax), "elinewidth": 1, "capsize": 2}
+        ax.errorbar(mean, places, xerr=Z95 * error, fmt="none", **lines)
+    ax.set_xlim(left=0)
+    if None not in groups:
+        legend(ax)
+    ax.set_xlabel(sums.cohorts.label("mean over explanations of |relevance|, summed over steps"), fontsize=canvas.SMALL)
 
 
 @door
@@ -125,9 +115,7 @@ def beeswarm(
     feature's 5th percentile to its 95th; text has one row per token. `target` is as in `bars`. If there are more than
     20 features, the most relevant are drawn, and of more than 3,000 explanations every k-th; a note states it.
     """
-    return draw_panels(
-        lambda panel, by: _beeswarm(panel, cmap or VALUE_MAP), many, None, target, ax, width, "beeswarm", title
-    )
+    return draw_panels(lambda panel, by: _beeswarm(panel, cmap), many, None, target, ax, width, "beeswarm", title)
 
 
 def _beeswarm(panel: Panel, cmap: Any) -> tuple[float, Paint]:
@@ -137,26 +125,29 @@ def _beeswarm(panel: Panel, cmap: Any) -> tuple[float, Paint]:
     R = sums.relevance[drawn]
     known = np.isfinite(R)
     heights = _spread(R) + np.arange(R.shape[1])
-    look: dict[str, Any] = {"s": 9 if len(R) < 500 else 5, "linewidths": 0, "rasterized": True}
+    look: dict[str, Any] = {"s": 9, "linewidths": 0, "rasterized": True}
+    if len(R) >= 500:
+        look["s"] = 5
 
     def paint(ax: Axes) -> None:
-        ink = line_color(ax)
+        ink, label = canvas.line_color(ax), sums.cohorts.label("relevance, summed over steps")
         if sums.values is None:
             ax.scatter(R[known], heights[known], color=ink, **look)
         else:
-            shares = _shares(sums.values)[drawn]
-            dots = ax.scatter(R[known], heights[known], c=shares[known], cmap=cmap, vmin=0, vmax=1, **look)
-            color_scale(ax, dots, (1.02, 0.0, 0.014, 1.0), "value of the feature (mean over steps)")
+            colors = _shares(sums.values)[drawn][known]
+            look.update(cmap=cmap or canvas.VALUE_MAP, vmin=0, vmax=1)
+            dots = ax.scatter(R[known], heights[known], c=colors, **look)
+            canvas.color_scale(ax, dots, "value of the feature (mean over steps)")
             ax.child_axes[-1].set_yticks([0, 1], ["low", "high"])
         ax.axvline(0, color=ink, linewidth=0.8, zorder=0)
         _rows_of_features(ax, sums)
         total = len(sums.relevance)
-        some = "" if len(drawn) == total else f"   ({len(R)} of {total} explanations are drawn)"
-        label = unit_label("relevance, summed over steps", sums.cohorts.first) + some
-        ax.set_xlabel(label, fontsize=SMALL, parse_math=False)
-        set_title(ax, sums.cohorts.headline("relevance per feature"), note=sums.cohorts.facts())
+        if len(drawn) < total:
+            label += f"   ({len(R)} of {total} explanations are drawn)"
+        canvas.set_labels(ax, label)
+        sums.cohorts.finish(ax, "relevance per feature")
 
-    return 1.2 + 0.42 * len(sums.names), paint
+    return 1.2 + 0.36 * len(sums.names), paint
 
 
 @door
@@ -189,24 +180,24 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         above = ax.inset_axes((0.0, 0.82, 0.8, 0.18))
         place = ax.inset_axes((0.0, 0.0, 0.8, 0.78), sharex=above)
         side = ax.inset_axes((0.82, 0.0, 0.13, 0.78), sharey=place)
-        image = place.imshow(
-            table, cmap=relevance_map(ax, cmap), norm=Scale(table), aspect="auto", interpolation="nearest"
-        )
+        image = canvas.heat(place, table, canvas.Scale(table), cmap or canvas.relevance_map(ax))
         _rows_of_features(place, sums)
-        place.set_xlabel("records, in the order of f(x)", fontsize=SMALL)
-        above.plot(np.arange(count), scores[order], color=line_color(ax), marker="o" if count < 30 else None, ms=3)
-        above.axhline(float(np.mean(sums.cohorts.bases)), color=line_color(ax), linestyle="--", linewidth=0.8)
-        above.set_xlim(-0.5, count - 0.5)
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        above.set_ylabel(unit_label("f(x)", sums.cohorts.first), fontsize=SMALL, parse_math=False)
-        above.tick_params(labelsize=SMALL, labelbottom=False)
-        above.spines[["top", "right"]].set_visible(False)
-        side.barh(np.arange(len(size)), size, color=NEUTRAL[0], height=0.8)
-        side.tick_params(labelsize=SMALL, labelleft=False, left=False)
-        side.set_xlabel("mean\n|relevance|", fontsize=SMALL)
-        side.spines[["top", "right", "left"]].set_visible(False)
-        color_scale(ax, image, (0.97, 0.0, 0.014, 0.78), unit_label("relevance", sums.cohorts.first))
-        set_title(ax, sums.cohorts.headline("relevance per feature and record"), note=sums.cohorts.facts())
+        canvas.set_labels(place, "records, in the order of f(x)")
+        style: dict[str, Any] = {"color": canvas.line_color(ax)}
+        above.axhline(float(np.mean(sums.cohorts.bases)), linestyle="--", linewidth=0.8, **style)
+        if count < 30:
+            style |= {"marker": "o", "markersize": 3}
+        above.plot(np.arange(count), scores[order], **style)
+        above.set_xlim(-0.5, count - 0.5)
+        canvas.set_labels(above, None, sums.cohorts.label("f(x)"))
+        above.tick_params(labelbottom=False)
+        side.barh(np.arange(len(size)), size, color=canvas.NEUTRAL[0], height=0.8)
+        side.xaxis.set_major_locator(MaxNLocator(2, prune="lower"))
+        canvas.set_labels(side, "mean\n|relevance|", hidden=("top", "right", "left"))
+        side.tick_params(labelleft=False, left=False)
+        canvas.color_scale(ax, image, sums.cohorts.label("relevance"), (0.97, 0.0, 0.014, 0.78))
+        sums.cohorts.finish(ax, "relevance per feature and record")
 
     return 2.4 + 0.26 * len(sums.names), paint
 
@@ -226,25 +217,28 @@ def _sums(panel: Panel, what: str, most: int) -> FeatureSums:
     missing = (np.nan, 0.0, np.nan)
     table = np.array([[row.get(name, missing) for name in names] for row in rows])  # (N, F, 3)
     relevance, size, values = np.moveaxis(table, -1, 0)
-    known = values if np.isfinite(values).all() else None
+    known: np.ndarray | None = None
+    if np.isfinite(values).all():
+        known = values
     return FeatureSums(relevance, size, known, names, cohorts, len(total))
 
 
 def _of_features(e: Explanation, what: str) -> dict[str, tuple[float, float, float]]:
     """By name: relevance, its magnitude, and the value of each feature; of words of each token, without a value."""
-    found: dict[str, tuple[float, float, float]] = {}
+    sums: dict[str, tuple[float, float, float]] = {}
     for part, given in zip(shown(e, what), e.inputs.values(), strict=True):
-        prefix = f"{part.name}: " if len(e.inputs) > 1 else ""
+        before = prefix(e, part.name)
         if given.tokens is not None:
             for word, value in zip(given.shown_steps, given.relevance.tolist(), strict=True):
-                before, size, _ = found.get(prefix + word, (0.0, 0.0, 0.0))
-                found[prefix + word] = before + value, size + abs(value), np.nan
+                relevance, size, _ = sums.get(before + word, (0.0, 0.0, 0.0))
+                sums[before + word] = relevance + value, size + abs(value), np.nan
             continue
-        relevance, size = part.relevance.sum(axis=0), np.abs(part.relevance).sum(axis=0)
-        values = np.full(len(size), np.nan) if part.values is None else part.values.mean(axis=0)
         for d, name in enumerate(part.features):
-            found[prefix + name] = relevance[d], size[d], values[d]
-    return found
+            column, mean = part.relevance[:, d], np.nan
+            if part.values is not None:
+                mean = part.values[:, d].mean()
+            sums[before + name] = column.sum(), np.abs(column).sum(), mean
+    return sums
 
 
 def _spread(R: np.ndarray) -> np.ndarray:
@@ -270,10 +264,10 @@ def _shares(values: np.ndarray) -> np.ndarray:
 
 def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     """One row per feature, the first at the top."""
-    name_rows(ax, sums.names)
-    ax.set_ylim(len(sums.names) - 0.4, -0.6)
+    canvas.name_rows(ax, sums.names)
+    canvas.set_labels(ax)
     if len(sums.names) < sums.total:
-        words = "tokens" if sums.cohorts.first.tokens is not None else "features"
-        ax.set_ylabel(f"the {len(sums.names)} most relevant of {sums.total} {words}", fontsize=SMALL)
-    ax.tick_params(axis="x", labelsize=SMALL)
-    ax.spines[["top", "right"]].set_visible(False)
+        kind = "features"
+        if sums.cohorts.first.tokens is not None:
+            kind = "tokens"
+        canvas.set_labels(ax, y=f"the {len(sums.names)} most relevant of {sums.total} {kind}")

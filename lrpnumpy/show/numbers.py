@@ -58,6 +58,16 @@ def decimals(values: Sequence[float], digits: int = 4) -> int:
     return int(np.clip(digits - 1 - np.floor(np.log10(largest)), 0, 8))
 
 
+def column(values: Sequence[float], digits: int = 4, sign: str = "+") -> list[str]:
+    """The numbers of one column as text, all with the same decimals; very small or large ones with an exponent."""
+    sizes = np.abs(np.asarray(values, float))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    form = f".{decimals(values, digits)}f"
+    if largest and not 1e-4 <= largest < 1e7:
+        form = f".{digits - 1}e"
+    return [f"{float(value):{sign}{form}}" for value in values]
+
+
 def sparks(heights: np.ndarray) -> str:
     """Numbers from 0 to 1 as blocks of that height."""
     return "".join(HIGH[round(float(h) * (len(HIGH) - 1))] for h in heights)

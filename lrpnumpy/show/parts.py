@@ -14,6 +14,7 @@ from lrpnumpy.result import PAD, Explanation, InputPart, Mark
 from lrpnumpy.show.color import LEAST, scaled
 
 NAME = 28  # a longer name is cut
+NOTHING = 1e-6  # of the largest entry of a ledger: a smaller one is rounding
 COLUMNS = 400  # more steps than this share columns of a map
 UNITS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}  # by their seconds
 
@@ -103,6 +104,26 @@ def _floats(values: Any, where: str) -> np.ndarray:
         raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
+def title(e: Explanation) -> str:
+    """What is explained: the class with its score and probability, or the quantity with its unit; and the method."""
+    text, options = f"{e.method}: why {e.name_of(e.target)!r}", e.options or {}
+    if e.is_regression:
+        text = f"{e.method}: {e.prediction}"
+    if options.get("versus") is not None:
+        text += f" rather than {e.name_of(options['versus'])!r}"
+    if not e.is_regression:
+        text += f"?  score {e.scores[e.target]:.4g}"
+    if e.probabilities is not None:
+        text += f", probability {e.probabilities[e.target]:.1%}"
+    if isinstance(options.get("through"), dict):
+        text += "".join(f", through {name}{[*units]}" for name, units in options["through"].items())
+    if options.get("windows") is not None:
+        text += f", mean of {options['windows']} windows"
+    if not e.is_regression and e.target == e.predicted and len(e.scores) > 1:
+        text += ", predicted"
+    return readable(text)
+
+
 def evidence_line(e: Explanation) -> str:
     """The verdict of experiments on an explanation of one class; empty where neither it nor the network is at hand."""
     if e.tested is None and e.source is None:
@@ -112,11 +133,20 @@ def evidence_line(e: Explanation) -> str:
 
 def facts_line(e: Explanation) -> str:
     """f(x) and the base value that relevance starts from: the score of the reference, or 0."""
-    unit = f" {readable(e.output_unit)}" if e.output_unit else ""
-    if not claims_shares(e):
-        return f"f(x) = {float(e.score):.4g}{unit}"
-    base = 0.0 if e.reference_score is None else float(e.reference_score)
-    return f"f(x) = {float(e.score):.4g}{unit}, base value {base:.4g}{unit}"
+    text = f"f(x) = {quantity(e.score, e)}"
+    if claims_shares(e):
+        text += f", base value {quantity(base_value(e), e)}"
+    return text
+
+
+def quantity(value: Any, e: Explanation) -> str:
+    """A score with its unit."""
+    return f"{float(value):.4g} {readable(e.output_unit or '')}".rstrip()
+
+
+def base_value(e: Explanation) -> float:
+    """What relevance starts from: the score of the reference, or 0."""
+    return float(e.reference_score or 0.0)
 
 
 def notes(e: Explanation) -> str:
@@ -136,7 +166,7 @@ def word_shares(e: Explanation) -> np.ndarray:
     """
     sizes = np.abs(np.nan_to_num(np.asarray(e.relevance, float), nan=0.0, posinf=0.0, neginf=0.0))
     largest = float(sizes.max(initial=0.0))
-    explained = float(e.score) - (0.0 if e.reference_score is None else float(e.reference_score))
+    explained = float(e.score) - base_value(e)
     if claims_shares(e) and np.isfinite(explained):
         largest = max(largest, LEAST * abs(explained))
     return scaled(e.relevance, largest)
@@ -175,6 +205,20 @@ def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple
     if len(ordered) <= most + 1:  # one more entry takes no more room than the line of the rest
         return ordered
     return [*ordered[:most], (f"{len(ordered) - most} other {what}", float(sum(v for _, v in ordered[most:])))]
+
+
+def prefix(e: Explanation, name: str) -> str:
+    """What is before the features and steps of an input, where there are several inputs."""
+    if len(e.inputs) == 1:
+        return ""
+    return f"{readable(name)}: "
+
+
+def ledger_entries(ledger: Any) -> dict[str, float]:
+    """The entries of a ledger of one class, without those that are zero but for rounding."""
+    entries = {name: float(value) for name, value in ledger.entries.items()}
+    least = NOTHING * max(map(abs, entries.values()))
+    return {name: value for name, value in entries.items() if abs(value) > least or name == "inputs"}
 
 
 def escape(text: str) -> str:

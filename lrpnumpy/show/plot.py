@@ -15,22 +15,9 @@ from lrpnumpy.show.waterfall import waterfall
 from lrpnumpy.show.words import ledger, right_to_left, sentence
 
 __all__ = [
-    "bars",
-    "beeswarm",
-    "counterfactual",
-    "feature_map",
-    "gates",
-    "heatmap",
-    "horizons",
-    "interactions",
-    "ledger",
-    "memory",
-    "predictions",
-    "right_to_left",
-    "sentence",
-    "series",
-    "waterfall",
-]
+    "bars", "beeswarm", "counterfactual", "feature_map", "gates", "heatmap", "horizons", "interactions", "ledger",
+    "memory", "predictions", "right_to_left", "sentence", "series", "waterfall",
+]  # fmt: skip
 
 _SHARED = {
     "ax": "axes to draw into; None creates a figure",

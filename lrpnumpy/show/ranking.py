@@ -11,6 +11,7 @@ import numpy as np
 
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 from lrpnumpy.show import html
+from lrpnumpy.show.numbers import decimals
 from lrpnumpy.show.parts import escape
 
 if TYPE_CHECKING:
@@ -22,14 +23,17 @@ STYLE = """
 .ranking .wide { overflow-x: auto }
 .ranking td, .ranking th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8886 }
 .ranking td { white-space: nowrap }
+.ranking h2 { font-size: 1.1rem; margin: 1.4rem 0 0 }
 .ranking :is(td, th):first-child { text-align: left }
 .ranking .meanings :is(td, th) { text-align: left; white-space: normal; vertical-align: top }
+@media (min-width: 45rem) { .ranking .meanings th { white-space: nowrap } }
 .ranking .first { background: #2a9d8f2e }
 .ranking small { opacity: .8 }
 .ranking img { max-width: 100%; background: white; border-radius: .3rem }
 """.strip()
 
 
+UNBEATEN, OTHER = "#2a9d8f", "#6c757d"  # colors of a method that none beats by more than chance, and of the rest
 WIDTH = 100  # columns of what an interpreter shows
 KNOWN = "On networks whose truth is known (this does not enter the rank)"
 NOTE = (
@@ -38,86 +42,96 @@ NOTE = (
 )
 
 
-def number(value: float) -> str:
-    """Three digits; what is beyond all measure is said so."""
+def number(value: float, places: int = 2) -> str:
+    """A value with some decimals; one beyond all measure is shown as such."""
     if np.isnan(value):
         return "-"
-    if abs(value) >= 1e5:
-        return ">1e5" if value > 0 else "<-1e5"
-    if abs(value) >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    if value >= 1e5:
+        return ">1e5"
+    if value <= -1e5:
+        return "<-1e5"
+    return f"{value:.{places}f}"
 
 
-def _half(cells: Cells, m: int) -> str:
-    """Half the width of the interval."""
-    width = (cells.high[m] - cells.low[m]) / 2
-    return "" if np.isnan(width) else f"±{number(width)}"
+def _places(cells: Cells) -> int:
+    """Decimals of a column: three digits of its largest value, two decimals at the most."""
+    usual = cells.value[np.abs(cells.value) < 1e5]
+    return min(2, decimals(usual.tolist(), 3))
 
 
-def _tables(found: Ranking) -> dict[str, list[str]]:
+def _tables(ranking: Ranking) -> list[tuple[str, list[str]]]:
     """Columns measured on the data, and those of networks whose truth is known, which do not enter the rank."""
-    on_data = [name for name in found.cells if COLUMNS[name].measure != "truth"]
-    return {"": on_data, KNOWN: [name for name in found.cells if COLUMNS[name].measure == "truth"]}
+    known = [name for name in ranking.cells if COLUMNS[name].measure == "truth"]
+    on_data = [name for name in ranking.cells if name not in known]
+    return [(title, names) for title, names in (("", on_data), (KNOWN, known)) if names]
 
 
-def rank_text(found: Ranking, m: int) -> str:
+def rank_text(ranking: Ranking, m: int) -> str:
     """The mean rank of a method, or that it has none."""
-    return "-" if np.isnan(found.mean_rank[m]) else f"{found.mean_rank[m]:.1f}"
+    if np.isnan(ranking.mean_rank[m]):
+        return "-"
+    return f"{ranking.mean_rank[m]:.1f}"
 
 
-def _heading(found: Ranking) -> str:
-    about = found.about
-    decided = "output" if about["output"] == "linear" else "predicted class"
-    explained = "given class" if about["explained"] == "target" else decided
+def _heading(ranking: Ranking) -> str:
+    about, explained = ranking.about, "predicted class"
+    if about["output"] == "linear":
+        explained = "output"
+    if about["explained"] == "target":
+        explained = "given class"
     return (
-        f"{len(found.methods)} methods on {about['sequences']} sequences; explained: the {explained}; "
+        f"{len(ranking.methods)} methods on {about['sequences']} sequences; explained: the {explained}; "
         f"removed: {', '.join(about['units'])} ({about['reference']})"
     )
 
 
-def _rows(found: Ranking, names: Sequence[str]) -> list[list[str]]:
-    """A head, and one row for each method."""
-    rows = [["method", *(COLUMNS[name].title for name in names)]]
-    for m in found.order:
-        values = []
+def _head(names: Sequence[str], title: str) -> list[str]:
+    """The first row of a table; that of the data has the mean rank."""
+    heads = ["method", *(COLUMNS[name].title for name in names)]
+    if not title:
+        heads.insert(1, "mean rank")
+    return heads
+
+
+def _rows(ranking: Ranking, names: Sequence[str], title: str) -> list[list[str]]:
+    """A head, and one row for each method: values with half the width of their intervals."""
+    rows = [_head(names, title)]
+    for m in ranking.order:
+        row = [ranking.methods[m]]
+        if not title:
+            row.append(rank_text(ranking, m))
         for name in names:
-            cells = found.cells[name]
-            mark = "*" if cells.unbeaten[m] else ""
-            values.append(f"{mark}{number(cells.value[m])} {_half(cells, m)}".rstrip())
-        rows.append([found.methods[m], *values])
+            cells, places = ranking.cells[name], _places(ranking.cells[name])
+            text, half = number(cells.value[m], places), (cells.high[m] - cells.low[m]) / 2
+            if cells.unbeaten[m]:
+                text = f"*{text}"
+            if not np.isnan(half):
+                text += f" ±{number(half, places)}"
+            row.append(text)
+        rows.append(row)
     return rows
 
 
-def text(found: Ranking) -> str:
+def text(ranking: Ranking) -> str:
     """The advice, the tables, and what their columns mean."""
-    lines = [textwrap.fill(found.advice, 110), "", _heading(found)]
-    for title, names in _tables(found).items():
-        if not names:
-            continue
-        rows = _rows(found, names)
+    lines = [textwrap.fill(ranking.advice, 110), "", _heading(ranking)]
+    for title, names in _tables(ranking):
         if title:
             lines += ["", title]
-        else:
-            for row, rank in zip(rows, ["mean rank", *(rank_text(found, m) for m in found.order)], strict=True):
-                row.insert(1, rank)
-        for block in _blocks(rows, max(80, shutil.get_terminal_size().columns)):
+        for block in _blocks(_rows(ranking, names, title), max(80, shutil.get_terminal_size().columns)):
             lines += ["", *block]
     lines += ["", NOTE, ""]
-    for name in found.cells:
+    for name in ranking.cells:
         lines.append(textwrap.fill(f"{_title(name)}: {COLUMNS[name].meaning}", 110, subsequent_indent="    "))
     return "\n".join(lines).lstrip("\n")
 
 
-def brief(found: Ranking) -> str:
+def brief(ranking: Ranking) -> str:
     """The advice, and a table of the mean rank and as many columns as fit: what an interpreter shows."""
-    rows = _rows(found, _tables(found)[""])
-    for row, rank in zip(rows, ["mean rank", *(rank_text(found, m) for m in found.order)], strict=True):
-        row.insert(1, rank)
-    first = _blocks(rows, WIDTH)[0]
-    return "\n".join(
-        [textwrap.fill(found.advice, WIDTH), "", *first, "", "print() shows all columns and their meaning."]
-    )
+    title, names = _tables(ranking)[0]
+    table = _blocks(_rows(ranking, names, title), WIDTH)[0]
+    lines = [textwrap.fill(ranking.advice, WIDTH), "", *table, "", "print() shows all columns and their meaning."]
+    return "\n".join(lines)
 
 
 def _blocks(rows: list[list[str]], width: int) -> list[list[str]]:
@@ -136,33 +150,32 @@ def _blocks(rows: list[list[str]], width: int) -> list[list[str]]:
 
 def _title(name: str) -> str:
     column = COLUMNS[name]
-    return f"{column.title} ({'%, ' if column.percent else ''}{column.best} is good)"
+    return f"{column.title} ({'%, ' * column.percent}{column.best} is good)"
 
 
-def figure(found: Ranking) -> Picture:
+def figure(ranking: Ranking) -> Picture:
     """One panel per column, a point and its interval per method; points outside have an arrow and their value."""
-    from lrpnumpy.show.canvas import new_picture
+    from lrpnumpy.show import canvas
 
-    names, order = [*found.cells], found.order
-    M, across = len(order), 4
+    names, order = [*ranking.cells], ranking.order
+    M, across = len(order), min(4, len(names))
     down = -(-len(names) // across)
-    picture: Any = new_picture(13, down * (0.24 * M + 0.75))
+    picture: Any = canvas.new_picture(3.25 * across, down * (0.24 * M + 0.75))
     axes = picture.subplots(down, across, sharey=True, squeeze=False).ravel()
     for axis, name in zip(axes, names, strict=False):
-        column, cells = COLUMNS[name], found.cells[name]
-        low, high = _limits(cells)
-        axis.set_xlim(low, high)
+        column, cells = COLUMNS[name], ranking.cells[name]
+        axis.set_xlim(*_limits(cells))
         for y, m in enumerate(order):
-            color = "#2a9d8f" if cells.unbeaten[m] else "#6c757d"
+            color = UNBEATEN if cells.unbeaten[m] else OTHER
             _draw(axis, y, (cells.low[m], cells.value[m], cells.high[m]), color)
-        way = {"high": " →", "low": " ←"}[column.best]
-        known = " (known networks)" if column.measure == "truth" else ""
-        axis.set_title(f"{column.title}{' %' if column.percent else ''}{way}{known}", fontsize=9)
-        axis.set_yticks(range(M), [found.methods[m] for m in order], fontsize=8)
-        axis.tick_params(axis="x", labelsize=7)
+        arrow, note = {"high": "→", "low": "←"}[column.best], ""
+        if column.measure == "truth":
+            note = "\n(known networks)"
+        axis.set_title(f"{column.title}{' %' * column.percent} {arrow}{note}", fontsize=canvas.SMALL)
+        canvas.name_rows(axis, [ranking.methods[m] for m in order])
+        axis.tick_params(axis="x", labelsize=canvas.TINY)
         axis.grid(axis="x", alpha=0.3)
         axis.axvline(0, color="0.6", lw=0.6)
-    axes[0].invert_yaxis()
     for axis in axes[len(names) :]:
         axis.set_visible(False)
     return picture
@@ -176,12 +189,14 @@ def _draw(axis: Any, y: int, ends: tuple[float, float, float], color: str) -> No
         axis.plot(np.clip([start, stop], low, high), [y, y], color=color, lw=1.6)
     if low <= value <= high:
         axis.plot(value, y, "o", color=color, ms=4)
-    for end, edge, mark, side in ((start, low, "<", "left"), (stop, high, ">", "right"), (value, low, "<", "left"),
-                                  (value, high, ">", "right")):  # fmt: skip
-        if (end < low and mark == "<") or (end > high and mark == ">"):
+    for is_outside, is_value, edge, mark, side in (
+        (min(start, value) < low, value < low, low, "<", "left"),
+        (max(stop, value) > high, value > high, high, ">", "right"),
+    ):
+        if is_outside:
             axis.plot(edge, y, mark, color=color, ms=6, clip_on=False)
-            if end is value:
-                axis.text(edge, y - 0.25, number(value), fontsize=6, ha=side)
+        if is_value:
+            axis.text(edge, y - 0.25, number(value), fontsize="x-small", ha=side)
 
 
 def _limits(cells: Cells) -> tuple[float, float]:
@@ -196,38 +211,42 @@ def _limits(cells: Cells) -> tuple[float, float]:
     return min(low, 0.0) - pad, high + pad
 
 
-def fragment(found: Ranking) -> str:
+def fragment(ranking: Ranking) -> str:
     """A piece of HTML for a notebook or a page: advice, tables, meanings."""
     tables = ""
-    for title, names in _tables(found).items():
-        if names:
-            tables += (f"<h2>{escape(title)}</h2>" if title else "") + _table(found, names, not title)
+    for title, names in _tables(ranking):
+        if title:
+            tables += f"<h2>{escape(title)}</h2>"
+        tables += _table(ranking, names, title)
     meanings = "".join(
-        f"<tr><th>{escape(_title(name))}</th><td>{escape(COLUMNS[name].meaning)}</td></tr>" for name in found.cells
+        f"<tr><th>{escape(_title(name))}</th><td>{escape(COLUMNS[name].meaning)}</td></tr>" for name in ranking.cells
     )
     return (
-        f'<style>{STYLE}</style><div class="ranking"><p><strong>{escape(found.advice)}</strong></p>'
-        f"<p>{escape(_heading(found))}</p>{tables}<p><small>Green: no method is better by more than chance. Small: the "
+        f'<style>{STYLE}</style><div class="ranking"><p><strong>{escape(ranking.advice)}</strong></p>'
+        f"<p>{escape(_heading(ranking))}</p>{tables}<p><small>Green: no method is better by more than chance. Small: "
         f'95 % interval of a bootstrap.</small></p><table class="meanings">{meanings}</table></div>'
     )
 
 
-def _table(found: Ranking, names: Sequence[str], ranked: bool) -> str:
-    heads = ["method", *(["mean rank"] if ranked else []), *(COLUMNS[name].title for name in names)]
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
-    rows = []
-    for m in found.order:
-        cells = [f"<td>{rank_text(found, m)}</td>"] if ranked else []
+def _table(ranking: Ranking, names: Sequence[str], title: str) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in _head(names, title))
+    rows = ""
+    for m in ranking.order:
+        rows += f"<tr><td>{escape(ranking.methods[m])}</td>"
+        if not title:
+            rows += f"<td>{rank_text(ranking, m)}</td>"
         for name in names:
-            one = found.cells[name]
-            first = ' class="first"' if one.unbeaten[m] else ""
-            ends = "" if np.isnan(one.low[m]) else f" <small>{number(one.low[m])} to {number(one.high[m])}</small>"
-            cells.append(f"<td{first}>{escape(number(one.value[m]))}{ends}</td>")
-        rows.append(f"<tr><td>{escape(found.methods[m])}</td>{''.join(cells)}</tr>")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+            cells, interval = ranking.cells[name], ""
+            value, low, high = (number(row[m], _places(cells)) for row in (cells.value, cells.low, cells.high))
+            if not np.isnan(cells.low[m]):
+                interval = f" <small>{escape(low)} to {escape(high)}</small>"
+            first = ' class="first"' * bool(cells.unbeaten[m])
+            rows += f"<td{first}>{escape(value)}{interval}</td>"
+        rows += "</tr>"
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def page(found: Ranking) -> str:
+def page(ranking: Ranking) -> str:
     """One self-contained page, the figure included."""
-    drawn = html.picture(figure(found), "every measure with its intervals")
-    return html.page([fragment(found), f'<div class="ranking">{drawn}</div>'], "Which method to trust")
+    drawn = html.picture(figure(ranking), "every measure with its intervals")
+    return html.page([fragment(ranking), f'<div class="ranking">{drawn}</div>'], "Which method to trust")

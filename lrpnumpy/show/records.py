@@ -7,7 +7,7 @@ from typing import Any
 
 from lrpnumpy.checks import readable
 from lrpnumpy.show.html import table
-from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.numbers import column
 from lrpnumpy.show.parts import short
 
 SHOWN = 10  # records
@@ -18,18 +18,23 @@ def _rows(results: Any) -> Iterator[tuple[str, ...]]:
     """Of the first records: number, input, what is explained, its score, and the step of most relevance."""
     some = [results[k] for k in range(min(SHOWN, len(results)))]
     every = [e.for_class(e.predicted) if e.target == "all" else e for e in some]
-    places = decimals([float(e.score) for e in every])
-    for k, e in enumerate(every):
-        name = e.step_names[-1] if e.labels is not None else f"{len(e)} steps"
+    tops = [e.top(1)[0] for e in every]
+    scores = column([float(e.score) for e in every], sign="")
+    numbers = column([float(top.relevance) for top in tops], 3)
+    for k, (e, top) in enumerate(zip(every, tops, strict=True)):
+        name = f"{len(e)} steps"
         if e.tokens is not None:
             name = " ".join(e.tokens)
-        (top,) = e.top(1)
-        most = f"{short(e.shown(top.position), 20)} {top.relevance:+.3g}"
-        yield str(k), short(name, 40), short(e.name_of(e.target), 20), f"{float(e.score):.{places}f}", most
+        elif e.labels is not None:
+            name = e.step_names[-1]
+        most = f"{short(e.shown(top.position), 20)} {numbers[k]}"
+        yield str(k), short(name, 40), short(e.name_of(e.target), 20), scores[k], most
 
 
 def _rest(results: Any) -> str:
-    return f"… and {len(results) - SHOWN:,} more" if len(results) > SHOWN else ""
+    if len(results) <= SHOWN:
+        return ""
+    return f"… and {len(results) - SHOWN:,} more"
 
 
 def text(results: Any, head: str) -> str:

@@ -10,28 +10,9 @@ from matplotlib.figure import Figure
 
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    NEGATIVE,
-    POSITIVE,
-    SMALL,
-    TINY,
-    Scale,
-    axes_for,
-    color_scale,
-    figure_of,
-    font_scale,
-    line_color,
-    mark_steps,
-    name_rows,
-    relevance_map,
-    set_title,
-    stack,
-    stacked_height,
-    unit_label,
-    wrapped,
-)
-from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, notes, short, shown, with_value
-from lrpnumpy.show.terminal import title as title_of
+from lrpnumpy.show import canvas
+from lrpnumpy.show.parts import Shown, by_variable, folded, grouped, short, shown, with_value
+from lrpnumpy.show.parts import title as title_of
 
 ROWS = 60  # features of a map; more are folded
 SIGNALS = 12  # signals of a picture
@@ -57,26 +38,27 @@ def feature_map(
     parts = shown(by_variable(e, "feature_map"), "feature_map", x)
     series, vectors = _divided(parts)
     tables = [part.rows(ROWS) for part in series]
-    norm = Scale(*(grouped(table)[0] for table, _ in tables))
+    norm = canvas.Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
-        signals = 0 if part.values is None else min(ABOVE, len(part.features))
-        heights.append([0.55] * signals + [max(0.5, (0.24 if table.shape[1] <= 25 else 0.17) * table.shape[1])])
+        signals = min(ABOVE, len(part.features))
+        if part.values is None:
+            signals = 0
+        row = 0.24
+        if table.shape[1] > 25:
+            row = 0.17
+        heights.append([0.55] * signals + [max(0.5, row * table.shape[1])])
     ax, stacks, bars = _divide(ax, width, heights, vectors)
     image = None
     for part, (table, names), (*above, place) in zip(series, tables, stacks, strict=True):
-        for one, d in zip(above, part.most_relevant(ABOVE), strict=False):
-            _signal(one, part, int(d))
-            one.spines[["top", "right"]].set_visible(False)
+        for signal, d in zip(above, part.most_relevant(ABOVE), strict=False):
+            _signal(signal, part, int(d))
+            canvas.set_labels(signal)
         cells, group = grouped(table)
-        T = len(table)
-        image = place.imshow(
-            cells.T, cmap=relevance_map(place, cmap), norm=norm, aspect="auto", interpolation="nearest",
-            extent=(-0.5, len(cells) * group - 0.5, table.shape[1] - 0.5, -0.5),
-        )  # fmt: skip
-        name_rows(place, names, SMALL if len(names) <= 25 else TINY)
-        mark_steps(place, part.labels, T, group)
-        _name_input((above or [place])[0], part, len(parts) > 1)
+        image = canvas.heat(place, cells.T, norm, cmap or canvas.relevance_map(place), group)
+        canvas.name_rows(place, names, size=canvas.SMALL if len(names) <= 25 else canvas.TINY)
+        canvas.mark_steps(place, part.labels, len(table), group)
+        _name_input([*above, place][0], part, len(parts) > 1)
     return _finished(ax, e, image, vectors, bars, title)
 
 
@@ -96,30 +78,33 @@ def series(
     """
     parts = shown(e, "series", x)
     many, vectors = _divided(parts)
-    norm = Scale(*(grouped(part.relevance)[0] for part in many))
-    chosen = [
-        part.most_relevant(SIGNALS) if part.relevance.shape[1] > 1 else np.arange(min(SIGNALS, len(part.features)))
-        for part in many
-    ]
-    height = 1.0 if sum(map(len, chosen)) <= 5 else 0.6
+    norm = canvas.Scale(*(grouped(part.relevance)[0] for part in many))
+    chosen = [_drawn_signals(part) for part in many]
+    height = 1.0
+    if sum(map(len, chosen)) > 5:
+        height = 0.6
     ax, stacks, bars = _divide(ax, width, [[height] * len(features) for features in chosen], vectors)
     image = None
     for part, features, places in zip(many, chosen, stacks, strict=True):
-        T = len(part.relevance)
         cells, group = grouped(part.relevance)
         for place, d in zip(places, features, strict=True):
-            low, high = _signal(place, part, int(d))
-            image = place.imshow(
-                cells[None, :, min(d, cells.shape[1] - 1)], cmap=relevance_map(place, cmap), norm=norm, aspect="auto",
-                interpolation="nearest", extent=(-0.5, len(cells) * group - 0.5, low, high), zorder=0,
-            )  # fmt: skip
-            place.set_ylim(low, high)
-        mark_steps(place, part.labels, T, group)
+            ends = _signal(place, part, int(d))
+            row = cells[None, :, min(d, cells.shape[1] - 1)]
+            image = canvas.heat(place, row, norm, cmap or canvas.relevance_map(place), group, ends, zorder=0)
+            place.set_ylim(ends)
+        canvas.mark_steps(place, part.labels, len(part.relevance), group)
         _name_input(places[0], part, len(parts) > 1)
         if len(features) < len(part.features):
-            says = f"the {len(features)} most relevant of {len(part.features)} features"
-            place.set_xlabel(f"{place.get_xlabel()}   {says}".strip(), fontsize=SMALL, parse_math=False)
+            note = f"the {len(features)} most relevant of {len(part.features)} features"
+            place.set_xlabel(f"{place.get_xlabel()}   {note}".strip())
     return _finished(ax, e, image, vectors, bars, title)
+
+
+def _drawn_signals(part: Shown) -> np.ndarray:
+    """The features that are drawn: the most relevant, or the first where relevance is that of steps."""
+    if part.relevance.shape[1] > 1:
+        return part.most_relevant(SIGNALS)
+    return np.arange(min(SIGNALS, len(part.features)))
 
 
 def _divided(parts: list[Shown]) -> tuple[list[Shown], list[Shown]]:
@@ -132,35 +117,37 @@ def _divide(
 ) -> tuple[Axes, list[list[Axes]], list[Axes]]:
     """Axes one below the other: those of the series, then one for each vector."""
     groups = [*heights, *([0.1 + 0.22 * min(BARS, len(part.features))] for part in vectors)]
-    ax = axes_for(ax, width, stacked_height(groups) + 1.3)
-    stacks = stack(ax, groups, 0, 0.97)
+    ax = canvas.axes_for(ax, width, canvas.stacked_height(groups) + 1.3)
+    stacks = canvas.stack(ax, groups, 0.97)
     return ax, stacks[: len(heights)], [group[0] for group in stacks[len(heights) :]]
 
 
 def _signal(ax: Axes, part: Shown, d: int) -> tuple[float, float]:
     """One feature's values as a line, or as steps where they are 0 and 1; and the limits of its axis."""
-    ax.set_ylabel(wrapped(part.features[d]), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
+    canvas.name_signal(ax, part.features[d])
     if part.values is None:
         ax.set_yticks([])
         return 0.0, 1.0
     values = part.values[:, d]
     known = values[np.isfinite(values)]
-    style: Any = "steps-mid" if np.isin(known, (0, 1)).all() else "default"
-    thin = 1.1 if len(values) <= 500 else 0.6
-    ax.plot(np.arange(len(values)), values, color=line_color(ax), linewidth=thin, drawstyle=style)
+    style: dict[str, Any] = {"color": canvas.line_color(ax), "linewidth": 1.1}
+    if np.isin(known, (0, 1)).all():
+        style["drawstyle"] = "steps-mid"
+    if len(values) > 500:
+        style["linewidth"] = 0.6
+    ax.plot(np.arange(len(values)), values, **style)
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     if low >= high:  # a constant is drawn against 0
         low, high = min(low, 0.0), max(high, 0.0)
     pad = 0.08 * (high - low) or 0.5
     ax.set_ylim(low - pad, high + pad)
-    ax.locator_params(axis="y", nbins=3)
     return low - pad, high + pad
 
 
 def _name_input(ax: Axes, part: Shown, several: bool) -> None:
     """The name of an input above its first axes, where there are several inputs."""
     if several:
-        ax.set_title(short(part.name), loc="left", fontsize=SMALL, fontweight="bold", parse_math=False)
+        ax.set_title(short(part.name), loc="left", fontsize=canvas.SMALL, fontweight="bold", parse_math=False)
 
 
 def _finished(
@@ -168,17 +155,19 @@ def _finished(
 ) -> Figure:
     """The bars of inputs that have one step, the color scale and the title."""
     several = len(e.inputs) > 1
+    label = canvas.unit_label("relevance", e)
     for place, part in zip(bars, vectors, strict=True):
-        _bars(place, part, unit_label("relevance", e))
+        _bars(place, part, label)
         _name_input(place, part, several)
     if image is not None:
-        whole = ax.get_window_extent().height / figure_of(ax).dpi
-        high = min(1.0, 2.5 / whole)
-        color_scale(ax, image, (0.985, 1 - high, 0.014, high), unit_label("relevance", e))
-    one_step = "" if image is not None else "  One step: what is explained are features."
-    pad = 20 * font_scale() if several else None  # above the name of the first input
-    set_title(ax, title or title_of(e) + one_step, pad=pad, note=notes(e))
-    return figure_of(ax)
+        high = min(1.0, 2.5 * canvas.figure_of(ax).dpi / ax.get_window_extent().height)
+        canvas.color_scale(ax, image, label, (0.985, 1 - high, 0.014, high))
+    else:
+        title = title or f"{title_of(e)}  One step: the bars are its features."
+    pad = None
+    if several:  # above the name of the first input
+        pad = 20 * canvas.font_scale()
+    return canvas.finished(ax, e, title, pad)
 
 
 def _bars(ax: Axes, part: Shown, label: str) -> None:
@@ -191,13 +180,10 @@ def _bars(ax: Axes, part: Shown, label: str) -> None:
     entries = [*zip(names, relevance.tolist(), strict=True)]
     if len(entries) > BARS:
         entries = folded(entries, BARS - 1, "features")
-    sizes = np.array([size for _, size in entries])
-    ax.barh(range(len(entries)), sizes, color=[POSITIVE if size >= 0 else NEGATIVE for size in sizes], height=0.7)
-    ax.axvline(0, color=line_color(ax), linewidth=0.8)
-    ax.set_ylim(len(entries) - 0.5, -0.5)
-    finite = np.nan_to_num(sizes, posinf=0, neginf=0)
-    end = float(np.abs(finite).max()) or 1.0
+    names, sizes = [name for name, _ in entries], np.array([size for _, size in entries])
+    ax.barh(range(len(entries)), sizes, color=canvas.sign_colors(sizes), height=0.7)
+    ax.axvline(0, color=canvas.line_color(ax), linewidth=0.8)
+    end = float(np.abs(np.nan_to_num(sizes, posinf=0, neginf=0)).max()) or 1.0
     ax.set_xlim(-1.05 * end, 1.05 * end)
-    ax.set_yticks(range(len(entries)), [short(name, 40) for name, _ in entries], fontsize=SMALL, parse_math=False)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(label, fontsize=SMALL, parse_math=False)
+    canvas.name_rows(ax, names, 40)
+    canvas.set_labels(ax, label)

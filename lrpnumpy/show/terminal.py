@@ -7,18 +7,16 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
 from lrpnumpy.show.color import RGB, ink, rgb, scaled
-from lrpnumpy.show.numbers import HIGH, LOW, map_of, signed, sparks
-from lrpnumpy.show.parts import condensed, evidence_line, shown, word_shares
+from lrpnumpy.show.numbers import HIGH, LOW, column, map_of, signed, sparks
+from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, shown, title, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncolored
@@ -33,7 +31,9 @@ def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["nev
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return "never"
-    return "truecolor" if os.environ.get("COLORTERM", "") in ("truecolor", "24bit") else "256"
+    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return "truecolor"
+    return "256"
 
 
 def paint(text: str, share: float, colors: str) -> str:
@@ -54,7 +54,9 @@ def _code(plane: int, color: RGB, colors: str) -> str:
 
 def columns(text: str) -> int:
     """How many columns a text takes: wide characters two, combining marks none."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    combining = sum(unicodedata.combining(c) > 0 for c in text)
+    return len(text) + wide - combining
 
 
 def _clean(word: str) -> str:
@@ -81,27 +83,9 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
 def legend(*explanations: Explanation) -> str:
     """What the marks in a picture mean; empty where there are none."""
     every = [part.marks for e in explanations for part in e.inputs.values() if part.marks is not None]
-    return f"{UNKNOWN} not in the vocabulary" if any((marks == Mark.UNKNOWN).any() for marks in every) else ""
-
-
-def title(e: Explanation) -> str:
-    """What is explained: the class with its score and probability, or the quantity with its unit; and the method."""
-    text, options = f"{e.method}: why {e.name_of(e.target)!r}", e.options or {}
-    if e.is_regression:
-        text = f"{e.method}: {e.prediction}"
-    if options.get("versus") is not None:
-        text += f" rather than {e.name_of(options['versus'])!r}"
-    if not e.is_regression:
-        text += f"?  score {e.scores[e.target]:.4g}"
-    if e.probabilities is not None:
-        text += f", probability {e.probabilities[e.target]:.1%}"
-    if isinstance(options.get("through"), dict):
-        text += "".join(f", through {name}{[*units]}" for name, units in options["through"].items())
-    if options.get("windows") is not None:
-        text += f", mean of {options['windows']} windows"
-    return readable(text) + (
-        ", predicted" if not e.is_regression and e.target == e.predicted and len(e.scores) > 1 else ""
-    )
+    if any((marks == Mark.UNKNOWN).any() for marks in every):
+        return f"{UNKNOWN} not in the vocabulary"
+    return ""
 
 
 def ledger_line(ledger: Any) -> str:
@@ -111,31 +95,45 @@ def ledger_line(ledger: Any) -> str:
         return f"left unassigned by the words: {ledger.unassigned:+.4g}{total}"
     if ledger is None:
         return ""
-    parts = [f"{name} {value:+.4g}" for name, value in ledger.entries.items() if value or name == "inputs"]
-    return f"ledger: {', '.join(parts)}  = {ledger.total:.4g}"
+    entries = ledger_entries(ledger)
+    *numbers, total = column([*entries.values(), ledger.total])
+    parts = [f"{name} {number}" for name, number in zip(entries, numbers, strict=True)]
+    return f"ledger: {', '.join(parts)}  = {total.removeprefix('+')}"
 
 
 def _bar(share: float, half: int = 10) -> str:
     """A bar to the left or right of a middle line."""
-    size = round(abs(share) * half)
-    return f"{('█' * size).rjust(half) if share < 0 else ' ' * half}│{('█' * size) if share > 0 else ''}"
+    bar = "█" * round(abs(share) * half)
+    if share < 0:
+        return f"{bar.rjust(half)}│"
+    return f"{' ' * half}│{bar}"
 
 
 def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
     """One line per step with its relevance and a bar; for long sequences only the most relevant steps."""
-    words = [_clean(word) for word in e.shown_steps]
-    shown = range(len(e))
-    note = ""
+    steps, note = [*range(len(e))], ""
     if len(e) > (most or LONG):
-        shown = sorted(part.position for part in e.top(most or LONG // 2))  # type: ignore[assignment]
-        note = f"\n({len(shown)} of {len(e)} steps shown, the most relevant)"
-    wide = min(30, max(columns(words[t]) for t in shown))
+        steps = sorted(part.position for part in e.top(most or LONG // 2))
+        note = f"\n({len(steps)} of {len(e)} steps shown, the most relevant)"
+    words = [_cut(e.shown_steps[t], 30) for t in steps]
+    wide = max(map(columns, words))
     lines = []
-    for t in shown:
-        word = words[t] if columns(words[t]) <= 30 else words[t][:29] + "…"
-        number = f"{e.relevance[t]:>+11.4g}  {_bar(shares[t]):<21}  {_cause(e, t)}"
-        lines.append(f"{t:>5}  {word}{' ' * (wide - columns(word))}  {number}".rstrip())
+    for t, word, number in zip(steps, words, column([e.relevance[t] for t in steps]), strict=True):
+        lines.append(f"{t:>5}  {_padded(word, wide)}  {number:>11}  {_bar(shares[t]):<21}  {_cause(e, t)}".rstrip())
     return "\n".join(lines) + note
+
+
+def _cut(text: str, most: int) -> str:
+    """A text without control characters, in a limited number of columns."""
+    text = _clean(text)
+    if columns(text) <= most:
+        return text
+    return text[: most - 1] + "…"
+
+
+def _padded(text: str, wide: int) -> str:
+    """A text with spaces after it, in as many columns as `wide` is."""
+    return text + " " * (wide - columns(text))
 
 
 def _cause(e: Explanation, t: int) -> str:
@@ -157,38 +155,42 @@ def series(e: Explanation, colors: str, width: int) -> str:
     With colors the blocks are the values, on the color of their relevance. Without, they are the relevance itself.
     """
     part = shown(e, "series")[0]
-    names = [_clean(name) for name in part.features]
-    wide = min(24, max(map(columns, names), default=0))
-    found = map_of(part, max(10, width - max(wide, 9) - 14))
+    wide = max(9, *(columns(_cut(name, 24)) for name in part.features))
+    drawn = map_of(part, max(10, width - wide - 14))
     lines = []
-    for name, shares, heights, total in zip(found.features, found.shares, found.heights, found.total, strict=True):
-        name = _clean(name) if columns(name) <= 24 else _clean(name)[:23] + "…"
+    rows = zip(drawn.features, drawn.shares, drawn.heights, column(drawn.total.tolist()), strict=True)
+    for name, shares, heights, total in rows:
         if colors == "never":
             cells = "".join(signed(share, FAINT) for share in shares)
         else:
             cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
-        lines.append(f"{name}{' ' * (max(wide, 9) - columns(name))}  {cells}  {total:>+10.4g}")
-    K, steps = found.relevance.shape[1], e.shown_steps
+        lines.append(f"{_padded(_cut(name, 24), wide)}  {cells}  {total:>10}")
+    K, steps = drawn.relevance.shape[1], e.shown_steps
     first, last = _clean(steps[0]), _clean(steps[-1])
-    axis = f"{first}{last.rjust(K - columns(first))}" if columns(first) + columns(last) < K else f"{first} … {last}"
-    lines.append(" " * (max(wide, 9) + 2) + axis)
-    notes = [f"each column is the sum of {found.group} steps"] if found.group > 1 else []
-    if found.left_out:
-        notes.append(f"{found.left_out} features of less relevance are left out")
-    plain = f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative"
-    notes.append(plain if colors == "never" else "blocks are values, colors are relevance")
-    return "\n".join([*lines, f"({'; '.join(notes)})"])
+    axis = f"{first} … {last}"
+    if columns(first) + columns(last) < K:
+        axis = f"{first}{last.rjust(K - columns(first))}"
+    notes = []
+    if drawn.group > 1:
+        notes.append(f"each column is the sum of {drawn.group} steps")
+    if drawn.left_out:
+        notes.append(f"{drawn.left_out} less relevant features are not shown")
+    if colors == "never":
+        notes.append(f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative")
+    else:
+        notes.append("blocks are values, colors are relevance")
+    return "\n".join([*lines, " " * (wide + 2) + axis, f"({'; '.join(notes)})"])
 
 
 def _body(e: Explanation, colors: str, width: int) -> str:
     """One input: words on their colors, or a series as a map; and a table."""
     e = e.by_feature()
-    shares = word_shares(e) if e.tokens else scaled(e.relevance)
-    if e.tokens:
-        short = condensed(e)
-        words = [sentence(short.shown_steps, word_shares(short), colors, width)] if e.values is None else []
-        return "\n\n".join([*words, table(e, shares)])
-    return f"{series(e, colors, width)}\n\n{table(e, shares, STEPS)}"
+    if not e.tokens:
+        return f"{series(e, colors, width)}\n\n{table(e, _shares(e), STEPS)}"
+    if e.values is not None:  # features of one step
+        return table(e, _shares(e))
+    short = condensed(e)
+    return f"{sentence(short.shown_steps, _shares(short), colors, width)}\n\n{table(e, _shares(e))}"
 
 
 def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, width: int | None = None) -> str:
@@ -201,7 +203,9 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     parts = [_clean(title(e)), _body(e.of_input(first), colors, width)]
     if e.spans:
         words = [_clean(word) for word in e.shown_steps]
-        parts.append("\n".join(f"{' '.join(words[s.start : s.stop])}: {s.relevance:+.4g}" for s in e.spans))
+        numbers = column([float(span.relevance) for span in e.spans])
+        phrases = [" ".join(words[span.start : span.stop]) for span in e.spans]
+        parts.append("\n".join(f"{phrase}: {number}" for phrase, number in zip(phrases, numbers, strict=True)))
     parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
     parts += [legend(e), ledger_line(e.ledger), _clean(evidence_line(e))]
     return "\n\n".join(part for part in parts if part)
@@ -214,35 +218,39 @@ def render_comparison(
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
     single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
-    verdicts = [e.evidence().verdict if evidence_line(e) else "" for e in single]
-    note, every = legend(single[0]), [*map(condensed, single)]
-    first, lines = every[0], []
-    shares = [word_shares(e) if e.tokens else scaled(e.relevance) for e in every]
-    every = [replace(e, method=_clean(e.method)) for e in every]
-    first = every[0]
-    wide = max(len(e.method) for e in every)
+    every = [condensed(e) for e in single]
+    first, methods = every[0], [_clean(e.method) for e in every]
+    shares = [_shares(e) for e in every]
+    lines = [_clean(title(first).split(": ", 1)[1]), ""]
     if first.tokens and colors != "never":
-        for e, share in zip(every, shares, strict=True):
-            text = sentence(e.shown_steps, share, colors, max(20, width - wide - 2))
-            lines.append(text.replace("\n", "\n" + " " * (wide + 2)).join([f"{e.method:<{wide}}  ", ""]))
+        wide = max(map(len, methods)) + 2
+        for method, share in zip(methods, shares, strict=True):
+            text = sentence(first.shown_steps, share, colors, max(20, width - wide))
+            lines.append(method.ljust(wide) + text.replace("\n", "\n" + " " * wide))
         lines.append("")
-    words = [_clean(word)[:20] for word in first.shown_steps]
-    size = max(8, *(columns(word) for word in words))
-    steps, cut = range(len(first)), ""
+    steps, note = [*range(len(first))], ""
     if len(first) > LONG and not first.tokens:
-        most = np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2]
-        steps, cut = sorted(most.tolist()), f"({LONG // 2} of {len(first)} steps shown, the most relevant)"  # type: ignore[assignment]
-    lines.append(
-        ("word" if first.tokens else "step").ljust(size)
-        + "".join(f"{e.method:>{max(14, len(e.method) + 2)}}" for e in every)
-    )
-    for t in steps:
-        word = words[t]
-        cells = "".join(f"{e.relevance[t]:>+{max(14, len(e.method) + 2)}.3g}" for e in every)
-        lines.append(word + " " * (size - columns(word)) + cells)
-    if any(verdicts):
-        sizes = [max(14, len(e.method) + 2) for e in every]
-        cells = "".join(f"{one:>{width}}" for one, width in zip(verdicts, sizes, strict=True))
-        lines.append("evidence".ljust(size) + cells)
-    head = _clean(title(first).split(": ", 1)[1])
-    return "\n".join([head, "", *lines, *filter(None, [cut, note])])
+        steps = sorted(np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2].tolist())
+        note = f"({len(steps)} of {len(first)} steps shown, the most relevant)"
+    head = "step"
+    if first.tokens:
+        head = "word"
+    table = [[head, *(_clean(first.shown_steps[t])[:20] for t in steps)]]
+    table += [[m, *column([e.relevance[t] for t in steps], 3)] for m, e in zip(methods, every, strict=True)]
+    verdicts = [e.evidence().verdict for e in single if evidence_line(e)]
+    if len(verdicts) == len(single):
+        for cells, text in zip(table, ["evidence", *verdicts], strict=True):
+            cells.append(text)
+    sizes = [max(14, len(method) + 2) for method in methods]
+    names, *others = table
+    wide = max(8, *map(columns, names))
+    for name, *cells in zip(names, *others, strict=True):
+        lines.append(_padded(name, wide) + "".join(cell.rjust(size) for cell, size in zip(cells, sizes, strict=True)))
+    return "\n".join([*lines, *filter(None, [note, legend(single[0])])])
+
+
+def _shares(e: Explanation) -> np.ndarray:
+    """Relevance of words or steps from -1 to 1."""
+    if e.tokens:
+        return word_shares(e)
+    return scaled(e.relevance)

@@ -12,21 +12,20 @@ from lrpnumpy.checks import one_of, whole
 from lrpnumpy.ledgers import Ledger
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    NEGATIVE,
-    NEUTRAL,
-    POSITIVE,
-    SMALL,
-    axes_for,
-    figure_of,
-    halo,
-    line_color,
-    set_title,
-    subject,
-)
+from lrpnumpy.show import canvas
+from lrpnumpy.show.canvas import NEUTRAL
 from lrpnumpy.show.numbers import decimals
-from lrpnumpy.show.parts import by_variable, folded, notes, of_one_class, short, shown, with_value
-from lrpnumpy.show.terminal import title as title_of
+from lrpnumpy.show.parts import (
+    base_value,
+    by_variable,
+    folded,
+    ledger_entries,
+    of_one_class,
+    prefix,
+    short,
+    shown,
+    with_value,
+)
 
 
 @door
@@ -46,95 +45,98 @@ def waterfall(
     has its value beside it, of a series that of the last step; a word that occurs twice has its position.
     """
     of_one_class(e, "waterfall")
-    by = by or ("step" if e.feature_relevance is None or e.tokens is not None else "feature")
+    if by is None:
+        by = "feature"
+        if e.feature_relevance is None or e.tokens is not None:
+            by = "step"
     one_of(by, "waterfall: by", ("feature", "step"))
     most = whole(most, "waterfall: most, the number of bars,", 1)
-    start = 0.0 if e.reference_score is None else float(e.reference_score)
-    entries = folded(_of_features(e) if by == "feature" else _of_steps(e), most, f"{by}s")
-    kept = _kept(e, start + sum(value for _, value in entries))
-    colors = [POSITIVE if value >= 0 else NEGATIVE for _, value in entries] + [NEUTRAL[1]] * len(kept)
-    entries += kept
+    start, score = base_value(e), float(e.score)
+    entries = {"feature": _of_features, "step": _of_steps}[by](e)
+    entries = folded(entries, most, f"{by}s")
+    colors = canvas.sign_colors([value for _, value in entries])
+    rest = _not_inputs(e, start + sum(value for _, value in entries))
+    entries += rest
+    colors += [NEUTRAL[1]] * len(rest)
     if e.reference_score is not None:
         entries.insert(0, ("reference", start))
         colors.insert(0, NEUTRAL[2])
     sizes = np.array([value for _, value in entries])
-    ends = np.cumsum(sizes)
-    score = float(e.score)
-    ax = axes_for(ax, width, 1.3 + 0.27 * (len(entries) + 1))
-    _draw(ax, sizes, ends, score, colors)
-    ax.axvline(start, color=line_color(ax), linewidth=0.8)
-    names = [*(short(name, 48) for name, _ in entries), "score"]
-    ax.set_yticks(range(len(names)), names, fontsize=SMALL, parse_math=False)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="x", labelsize=SMALL)
-    origin = "0" if e.reference_score is None else f"the reference, {start:.4g},"
-    ax.set_xlabel(f"{subject(e)}, from {origin} to the score", fontsize=SMALL, parse_math=False)
-    ax.spines[["top", "right"]].set_visible(False)
-    set_title(ax, title or title_of(e), note=notes(e))
-    return figure_of(ax)
+    ax = canvas.axes_for(ax, width, 1.3 + 0.27 * (len(entries) + 1))
+    _draw(ax, sizes, score, colors)
+    ax.axvline(start, color=canvas.line_color(ax), linewidth=0.8)
+    canvas.name_rows(ax, [*(name for name, _ in entries), "score"], 48)
+    canvas.set_labels(ax, canvas.subject(e))
+    return canvas.finished(ax, e, title)
 
 
-def _draw(ax: Axes, sizes: np.ndarray, ends: np.ndarray, score: float, colors: list[Any]) -> None:
+def _draw(ax: Axes, sizes: np.ndarray, score: float, colors: list[Any]) -> None:
     """The bars, each from the end of the one before it, with their numbers; the score comes last, from 0."""
+    ends = np.cumsum(sizes)
     rows, begins = np.arange(len(sizes)), ends - sizes
-    ax.vlines(ends, rows, rows + 1, color=line_color(ax), linewidth=0.7, alpha=0.6)
+    ax.vlines(ends, rows, rows + 1, color=canvas.line_color(ax), linewidth=0.7, alpha=0.6)
     ax.barh(rows, sizes, left=begins, color=colors, height=0.7)
     ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7)
     finite = np.concatenate([[0.0, score], ends, begins])
     finite = finite[np.isfinite(finite)]
     low, high = finite.min(), finite.max()
-    room = (high - low or 1.0) * 0.12  # for the numbers beside the bars
-    goes_down = bool((sizes < 0).any())
-    ax.set_xlim(low - (room if goes_down or low < 0 else 0), high + room)
+    room = (high - low or 1.0) * 0.12 * canvas.font_scale()  # for the numbers beside the bars
+    if low < 0 or (sizes < 0).any():
+        low -= room
+    ax.set_xlim(low, high + room)
     places = decimals([*sizes, score])
-    for row, (end, size) in enumerate(zip(ends, sizes, strict=True)):
-        sign = "" if colors[row] == NEUTRAL[2] else "+"  # the reference is where it begins, not a change
-        _write(ax, end, row, f"{size:{sign}.{places}f}", size < 0)
+    for row, (end, size, color) in enumerate(zip(ends, sizes, colors, strict=True)):
+        text = f"{size:+.{places}f}"
+        if color == NEUTRAL[2]:  # the reference is where it begins, not a change
+            text = f"{size:.{places}f}"
+        _write(ax, end, row, text, size < 0)
     _write(ax, score, len(sizes), f"{score:.{places}f}", score < 0)
 
 
-def _write(ax: Axes, x: float, row: int, text: str, left: bool) -> None:
+def _write(ax: Axes, x: float, row: int, text: str, is_left: bool) -> None:
     """A number at the end of its bar, in the direction in which it points."""
-    place: Any = {"xytext": (-3 if left else 3, 0), "textcoords": "offset points", "va": "center"}
+    place: Any = {"xytext": (3, 0), "ha": "left"}
+    if is_left:
+        place = {"xytext": (-3, 0), "ha": "right"}
     if np.isfinite(x):
-        text_at = ax.annotate(text, (x, row), fontsize=SMALL, ha="right" if left else "left", **place)
-        text_at.set_path_effects(halo(ax))
+        number = ax.annotate(text, (x, row), textcoords="offset points", va="center", fontsize=canvas.SMALL, **place)
+        number.set_path_effects(canvas.halo(ax))
 
 
 def _of_features(e: Explanation) -> list[tuple[str, float]]:
     """Each feature of every input with its value: of a series that of the last step."""
     parts = shown(by_variable(e, "waterfall by feature"), "waterfall")
-    found = []
+    entries = []
     for part in parts:
-        before = f"{part.name}: " if len(parts) > 1 else ""
+        before = prefix(e, part.name)
         for d, (name, value) in enumerate(zip(part.features, part.relevance.sum(axis=0), strict=True)):
             if part.values is not None and part.is_series:
                 name = f"{short(name)} (last {part.values[-1, d]:.4g})"
             elif part.values is not None:
                 name = with_value(name, part.values[0, d])
-            found.append((before + name, float(value)))
-    return found
+            entries.append((before + name, float(value)))
+    return entries
 
 
 def _of_steps(e: Explanation) -> list[tuple[str, float]]:
     """The steps of every series, and the features of what has one step."""
-    found = []
+    entries = []
     for name in e.inputs:
-        one = e.of_input(name)
-        before = f"{name}: " if len(e.inputs) > 1 else ""
-        steps = [one.shown(t) for t in range(len(one))]
+        part, before = e.of_input(name), prefix(e, name)
+        steps = [part.shown(t) for t in range(len(part))]
         for t, step in enumerate(steps):
-            place = f" ({t + 1})" if steps.count(step) > 1 else ""
-            found.append((f"{before}{step}{place}", float(one.relevance[t])))
-    return found
+            if steps.count(step) > 1:
+                step = f"{step} ({t + 1})"
+            entries.append((before + step, float(part.relevance[t])))
+    return entries
 
 
-def _kept(e: Explanation, reached: float) -> list[tuple[str, float]]:
+def _not_inputs(e: Explanation, reached: float) -> list[tuple[str, float]]:
     """What did not reach the inputs: by the ledger, and what is left of the score."""
-    found: list[tuple[str, float]] = []
+    entries: list[tuple[str, float]] = []
     if isinstance(e.ledger, Ledger):
-        found = [(name, float(value)) for name, value in e.ledger.entries.items() if name != "inputs" and value]
-    left = float(e.score) - reached - sum(value for _, value in found)
+        entries = [(name, value) for name, value in ledger_entries(e.ledger).items() if name != "inputs"]
+    left = float(e.score) - reached - sum(value for _, value in entries)
     if abs(left) > 1e-3 * max(abs(float(e.score)), abs(reached)):
-        found.append(("not attributed", left))
-    return found
+        entries.append(("not attributed", left))
+    return entries

@@ -16,20 +16,12 @@ from lrpnumpy.ledgers import Ledger, ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
-from lrpnumpy.show.canvas import (
-    NEUTRAL,
-    SMALL,
-    axes_for,
-    figure_of,
-    font_scale,
-    line_color,
-    new_picture,
-    set_title,
-    unit_label,
-)
-from lrpnumpy.show.color import ink, rgb
-from lrpnumpy.show.parts import condensed, notes, word_shares
-from lrpnumpy.show.terminal import title as title_of
+from lrpnumpy.show import canvas
+from lrpnumpy.show.canvas import font_scale
+from lrpnumpy.show.color import rgb
+from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.parts import condensed, ledger_entries, notes, word_shares
+from lrpnumpy.show.parts import title as title_of
 
 WORD = 11  # points, where the font of the style has 10
 LINE, HEAD = 0.32, 0.22  # inches from one line of words, or of titles, to the next, likewise
@@ -40,18 +32,20 @@ def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Exp
 
     Heads are lines of at most `room` characters; `title` is that of the first.
     """
-    every = [items] if isinstance(items, Explanation) else list(items)
-    single = [one for e in every for one in e.each_class]
-    several = len({e.method for e in single}) == len(single) > 1
-    found = []
-    for k, e in enumerate(single):
-        head = e.method if several and k else title_of(e)
-        if title is not None and not k:
-            head = title
+    if isinstance(items, Explanation):
+        items = [items]
+    single = [one for e in items for one in e.each_class]
+    heads = [title_of(e) for e in single]
+    if len({e.method for e in single}) == len(single):  # a comparison of methods
+        heads[1:] = [e.method for e in single[1:]]
+    if title is not None:
+        heads[:1] = [title]
+    blocks = []
+    for head, e in zip(heads, single, strict=True):
         lines = [head, *notes(e).splitlines()]
-        found.append(([part for line in lines for part in textwrap.wrap(line, room)], condensed(e)))
-        found += [([f"input {name!r}"], condensed(e.of_input(name))) for name in [*e.inputs][1:]]
-    return found
+        blocks.append(([part for line in lines for part in textwrap.wrap(line, room)], condensed(e)))
+        blocks += [([f"input {name!r}"], condensed(e.of_input(name))) for name in [*e.inputs][1:]]
+    return blocks
 
 
 @door
@@ -69,15 +63,16 @@ def sentence(
     title: str | None = None,
 ) -> Figure:
     """Words on the colors of their relevance; several explanations, `items`, below each other, each with its title."""
-    inches = width if ax is None else _inches(ax)[0]
-    room = max(24, int((inches - 0.3) * 72 / (0.55 * (WORD - 2) * font_scale())))
+    if ax is not None:
+        width, _ = _inches(ax)
+    room = max(24, int((width - 0.3) * 72 / (0.55 * (WORD - 2) * font_scale())))
     return drawn(_each(items, room, title), ax, width)
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
     """Width and height of axes."""
     box = ax.get_window_extent()
-    return box.width / figure_of(ax).dpi, box.height / figure_of(ax).dpi
+    return box.width / canvas.figure_of(ax).dpi, box.height / canvas.figure_of(ax).dpi
 
 
 def drawn(every: Sequence[tuple[list[str], Explanation]], ax: Axes | None, width: float) -> Figure:
@@ -85,13 +80,13 @@ def drawn(every: Sequence[tuple[list[str], Explanation]], ax: Axes | None, width
     size = font_scale()
     if ax is not None:
         width, height = _inches(ax)
-    probe = new_picture(width, 1, "none")
+    probe = canvas.new_picture(width, 1, "none")
     lines = [_lines(probe, e, width - 0.3) for _, e in every]
     if ax is None:
         height = 0.1 + 0.18 * len(every)
         for (head, _), block in zip(every, lines, strict=True):
             height += HEAD * len(head) + LINE * len(block)
-        ax = new_picture(width, height, "none").add_axes((0, 0, 1, 1))
+        ax = canvas.new_picture(width, height, "none").add_axes((0, 0, 1, 1))
         height *= size
     ax.set_axis_off()
     ax.set_xlim(0, width)
@@ -106,10 +101,11 @@ def drawn(every: Sequence[tuple[list[str], Explanation]], ax: Axes | None, width
         for line in block:
             y -= line_height
             for t, x, wide in line:
-                left = width - x - wide if mirrored else x
-                _word(ax, e.shown(t), float(shares[t]), (left, y), wide)
+                if mirrored:
+                    x = width - x - wide
+                _word(ax, e.shown(t), float(shares[t]), (x, y), wide)
         y -= 0.12 * size
-    return figure_of(ax)
+    return canvas.figure_of(ax)
 
 
 def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, float, float]]]:
@@ -131,13 +127,13 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
 
 def _word(ax: Axes, word: str, share: float, place: tuple[float, float], wide: float) -> None:
     x, y = place
-    back, size = rgb(share), font_scale()
-    color = tuple(v / 255 for v in back)
+    size, ground = font_scale(), canvas.ground(ax)
+    r, g, b = rgb(share, [255 * part for part in ground])
+    back = (r / 255, g / 255, b / 255)
     high = (LINE - 0.06) * size
-    ax.add_patch(FancyBboxPatch((x, y + 0.02), wide, high, boxstyle="square,pad=0", linewidth=0, facecolor=color))
-    front = tuple(v / 255 for v in ink(back))
-    middle = y + LINE * size / 2 - 0.01
-    ax.text(x + wide / 2, middle, word, fontsize=WORD * size, color=front, ha="center", va="center", parse_math=False)
+    ax.add_patch(FancyBboxPatch((x, y + 0.02), wide, high, boxstyle="square,pad=0", linewidth=0, facecolor=back))
+    text = ax.text(x + wide / 2, y + LINE * size / 2 - 0.01, word, fontsize=WORD * size, parse_math=False)
+    text.set(ha="center", va="center", color=canvas.ink_on(back))
 
 
 @door
@@ -145,20 +141,20 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0, title: st
     """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
         raise LrpError("ledger: pass an explanation of one class by LRP, or by a method with a reference.")
-    ax = axes_for(ax, width, 2.0)
-    line = line_color(ax)
+    ax = canvas.axes_for(ax, width, 2.0)
+    line, total = canvas.line_color(ax), float(e.ledger.total)
+    entries = ledger_entries(e.ledger)
+    places = decimals([*entries.values(), total])
     ends = {True: 0.0, False: 0.0}
-    entries = {name: float(value) for name, value in e.ledger.entries.items() if value}
-    for (name, value), color in zip(entries.items(), NEUTRAL, strict=False):
+    for (name, value), color in zip(entries.items(), canvas.NEUTRAL, strict=False):
         up = value >= 0
-        ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.3g}")
+        ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.{places}f}")
         ends[up] += value
-    ax.axvline(float(e.ledger.total), color=line, linewidth=1.5, label=f"score {e.ledger.total:.3g}")
+    ax.axvline(total, color=line, linewidth=1.5, label=f"score {total:.{places}f}")
     ax.axvline(0, color=line, linewidth=0.8, alpha=0.5)
     ax.set_yticks([])
-    ax.tick_params(axis="x", labelsize=SMALL)
-    ax.set_xlabel(unit_label("score", e), fontsize=SMALL, parse_math=False)
-    ax.spines[["left", "right", "top"]].set_visible(False)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=SMALL)
-    set_title(ax, title or title_of(e), pad=22 * font_scale(), note=notes(e))  # above the legend
-    return figure_of(ax)
+    canvas.set_labels(ax, canvas.unit_label("score", e), hidden=("left", "right", "top"))
+    columns = max(1, int(0.65 * width / font_scale()))
+    rows = -(-(len(entries) + 1) // columns)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=canvas.SMALL)
+    return canvas.finished(ax, e, title, pad=(6 + 16 * rows) * font_scale())  # above the legend

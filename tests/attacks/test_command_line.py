@@ -140,7 +140,7 @@ def test_a_csv_file_with_a_header_and_an_index(model, tmp_path, capsys, text, la
 
 
 WRONG = [
-    ("nope", "invalid choice: 'nope'"),
+    ("nope", "COMMAND must be one of 'explain', "),
     ("explain a b", "unrecognized arguments: b (put a sentence in quotes); see `lrpnumpy explain --help`."),
     ("explain good --metod lrp-all", "--metod lrp-all (did you mean --method?); see `lrpnumpy explain --help`."),
     ("corpus x.jsonl o.h5 --exprt=a.csv", "(did you mean --export?); see `lrpnumpy corpus --help`."),
@@ -151,13 +151,13 @@ WRONG = [
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; pass a .npy file"),
     ("explain good --html .", "--html must be a file, got ., which is a folder."),
     ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),
-    ("explain good --eps ²", "argument --eps: invalid float value: '²'"),
+    ("explain good --eps ²", "--eps must be a number, got '²'"),
     ("explain good --\x1b[31m", r"unrecognized arguments: --\x1b[31m"),
     ("explain good --html=", "html must not be empty"),
     ("explain good --model=", "model must not be empty"),
     ("evaluate toy x.jsonl --figure=", "figure must not be empty"),
     ("evaluate toy x.jsonl --label=", "label must not be empty"),
-    ("evaluate toy x.jsonl --label a --labels b", "not allowed with argument --label"),
+    ("evaluate toy x.jsonl --label a --labels b", "--label and --labels were both given; pass one of them"),
     ("corpus x.jsonl o.h5 --scheduler=", "scheduler must not be empty"),
     ("corpus x.jsonl o.csv --export o.csv --overwrite", "out and --export must be different files, got o.csv"),
     ("explain good --json e.json --csv ./e.json", "--json and --csv must be different files, got ./e.json for both"),

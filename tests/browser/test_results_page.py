@@ -136,7 +136,7 @@ def test_filters(visit, words_page, results):
     page.get_by_label("Score to").fill("2.5")
     assert count(page) == ((scores >= 1.5) & (scores <= 2.5)).sum()
     page.get_by_role("button", name="Clear").click()
-    page.get_by_label("Has the word").fill("w1")  # whole: not w12
+    page.get_by_label("Contains the word").fill("w1")  # whole: not w12
     assert count(page) == sum("w1" in e.tokens for e in results[0])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import _flags
+from lrpnumpy.commands.common import _typed_options
 from lrpnumpy.methods import METHODS, find
 from lrpnumpy.methods.base import documented
 
@@ -62,7 +62,18 @@ def test_an_array_in_a_record_is_its_own():
 
 
 def test_flags_are_the_fields_that_can_be_typed():
-    assert {*_flags()} == {"reference", "tol", "eps", "gamma", "attention", "nodes", "gap", "players", "order", "error"}
+    assert {*_typed_options()} == {
+        "reference",
+        "tol",
+        "eps",
+        "gamma",
+        "attention",
+        "nodes",
+        "gap",
+        "players",
+        "order",
+        "error",
+    }
     assert documented("What.\n\neps: a number,\n    not large.\ntol: small.") == {
         "eps": "a number, not large",
         "tol": "small",

@@ -93,7 +93,7 @@ def test_many_features():
         features=names,
     )
     text = terminal.render(e, "never", width=80)
-    assert "36 features of less relevance are left out" in text and "$x_{59}$" in text and "$x_{0}$" not in text
+    assert "36 less relevant features are not shown" in text and "$x_{59}$" in text and "$x_{0}$" not in text
     assert "36 features" in e._repr_html_()
 
 

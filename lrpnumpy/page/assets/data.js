@@ -215,7 +215,19 @@ class Data {
     return this.classes[c] ?? String(c);
   }
 
+  // The name of a class for a narrow column: without the words that all names begin with.
+  briefName(c) {
+    this.prefix ??= sharedWords(this.classes);
+    return this.className(c).slice(this.prefix.length);
+  }
+
   withUnit(x, digits = 4) {
     return Format.general(x, digits) + (this.unit ? ` ${this.unit}` : "");
   }
+}
+
+// The words that all of several names begin with: of ["site a 1", "site a 2"] "site a ".
+function sharedWords(names) {
+  const [first] = names, ends = names.length > 1 ? [...first.matchAll(/ +/g)].map((space) => first.slice(0, space.index + space[0].length)) : [];
+  return ends.filter((start) => names.every((name) => name.startsWith(start) && name.length > start.length)).at(-1) ?? "";
 }

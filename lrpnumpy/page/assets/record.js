@@ -1,5 +1,7 @@
 // The chosen record: its classes, its inputs colored, its ledger; one method, or two side by side.
 
+const CLASSES = 12, LEADING = 5; // buttons in sight at the most; of more classes, those of highest score
+
 class RecordView {
   constructor(page, element) {
     Object.assign(this, { page, element });
@@ -60,7 +62,7 @@ class RecordView {
     if (data.classes.length < 2) return null;
     const chosen = record.part.shown(record.k, state.method, state.asked);
     const digits = Format.column(record.scores);
-    const list = data.classes.map((name, c) => {
+    const buttons = data.classes.map((name, c) => {
       const can = record.part.shown(record.k, state.method, c) !== null;
       const p = record.probabilities?.[c];
       const bar = Dom.make("span", { class: "bar", "aria-hidden": "true" });
@@ -72,8 +74,17 @@ class RecordView {
       bar, Dom.make("span", { class: "name" }, Format.clean(Format.short(name, 40))),
       Dom.make("span", { class: "numbers" }, digits(record.scores[c]), p === undefined ? "" : ` · ${Format.percent(p)}`));
     });
-    return Dom.make("div", { class: "classes", role: "group", "aria-label": TEXT.explainedClass }, list);
+    const first = leadingClasses(record, chosen), rest = buttons.filter((_, c) => !first.has(c));
+    const list = (some) => Dom.make("div", { class: "classes", role: "group", "aria-label": TEXT.explainedClass }, some);
+    const shown = list(buttons.filter((_, c) => first.has(c)));
+    return rest.length ? [shown, Dom.make("details", { class: "rest" }, Dom.make("summary", {}, TEXT.otherClasses(rest.length)), list(rest))] : shown;
   }
+}
+
+// The classes in sight: all, or of many the explained one, the predicted, the true, and those of highest score.
+function leadingClasses(record, chosen) {
+  const order = Array.from(record.scores.keys()).sort((a, b) => record.scores[b] - record.scores[a]);
+  return new Set(order.length <= CLASSES ? order : [...order.slice(0, LEADING), chosen, record.predicted, record.truth]);
 }
 
 // One record by one method: heading, every input, ledger, buttons to copy it. Used for each side of a comparison.

@@ -123,7 +123,7 @@ class Table {
       else if (key === "probability") put(Format.percent(value));
       else if (key === "ledger") put(Format.percent(value, 0));
       else if (key === "score" || data.regression || data.classes.length === 1) put(this.digits(key)(value));
-      else put(data.className(value), data.className(value));
+      else put(data.briefName(value), data.className(value));
       if (key === "predicted" && data.hasTruth && !data.regression) {
         const truth = columns.column("true")[n];
         if (!Number.isNaN(truth)) {

@@ -71,7 +71,8 @@ class Live {
       button(LIVE.counterfactual, () => this.send(0, { counterfactual: true }), LIVE.counterfactualHint),
       button(LIVE.keep, () => this.keep(), LIVE.keepHint),
       Dom.make("label", { class: "file", for: "file" }, LIVE.openFile), file,
-      Dom.make("span", { class: "quiet" }, this.words ? LIVE.wordsHint : LIVE.seriesHint));
+      Dom.make("span", { class: "quiet" }, this.words ? (NARROW.matches ? LIVE.wordsTouchHint : LIVE.wordsHint)
+        : NARROW.matches ? LIVE.seriesTouchHint : LIVE.seriesHint));
     const label = Dom.make("label", { class: "field", for: "text" }, Dom.make("span", {}, this.words ? LIVE.sentence : LIVE.pasteCsv));
     const paste = Dom.make("div", { class: "typing" }, label, this.text);
     live.append(Dom.make("section", { class: "livebox", "aria-label": LIVE.input },

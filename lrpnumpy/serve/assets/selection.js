@@ -76,6 +76,7 @@ class Selection {
   place() {
     const { element } = this, last = [...document.querySelectorAll("#record .word.selected")].at(-1);
     if (!last) return;
+    Tooltip.hide(); // it would cover the buttons
     const around = element.offsetParent.getBoundingClientRect(), word = last.getBoundingClientRect();
     const left = Math.max(0, Math.min(word.left - around.left - 20, around.width - element.offsetWidth));
     const below = word.bottom + 8 + element.offsetHeight <= innerHeight;
