@@ -188,7 +188,8 @@ def set_labels(ax: Axes, x: str | None = None, y: str | None = None, hidden: Seq
     if y is not None:
         ax.set_ylabel(y, fontsize=SMALL, parse_math=False)
     ax.tick_params(labelsize=SMALL)
-    ax.spines[[*hidden]].set_visible(False)
+    for side in hidden:
+        ax.spines[side].set_visible(False)
 
 
 def heat(ax: Axes, cells: np.ndarray, norm: Any, cmap: Any, group: int = 1, ends: Any = None, **more: Any) -> Any:

@@ -161,9 +161,6 @@ def map_of_groups(ax: Axes, table: np.ndarray, groups: dict[str | None, np.ndarr
 
 
 def legend(ax: Axes) -> None:
-    """A legend whose words are shown as they are; beside the axes where it is so long that it would cover something."""
-    place: Any = {}
-    if len(ax.get_legend_handles_labels()[0]) > 6:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-    for text in ax.legend(frameon=False, fontsize=canvas.SMALL, **place).get_texts():
+    """A legend whose words are shown as they are."""
+    for text in ax.legend(frameon=False, fontsize=canvas.SMALL).get_texts():
         text.set_parse_math(False)

@@ -77,7 +77,11 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
 def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> np.ndarray:
     """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
     lags = np.where(np.isfinite(lags), lags, np.nan)
-    lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
+    is_empty = np.isnan(lags).all(axis=0)
+    if is_empty.all():
+        lags = np.zeros_like(lags)
+    else:
+        lags = lags[:, ~is_empty]  # the longest of a group may be shorter than that of others
     steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
     half = _half(mean)
     note = f"half within {half} {unit}{'s' * (half > 1)}"

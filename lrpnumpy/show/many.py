@@ -185,10 +185,11 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         canvas.set_labels(place, "records, in the order of f(x)")
         style: dict[str, Any] = {"color": canvas.line_color(ax)}
-        above.axhline(float(np.mean(sums.cohorts.bases)), linestyle="--", linewidth=0.8, **style)
+        dots = {}
         if count < 30:
-            style |= {"marker": "o", "markersize": 3}
-        above.plot(np.arange(count), scores[order], **style)
+            dots = {"marker": "o", "markersize": 3}
+        above.plot(np.arange(count), scores[order], **style, **dots)
+        above.axhline(float(np.mean(sums.cohorts.bases)), linestyle="--", linewidth=0.8, **style)
         above.set_xlim(-0.5, count - 0.5)
         canvas.set_labels(above, None, sums.cohorts.label("f(x)"))
         above.tick_params(labelbottom=False)

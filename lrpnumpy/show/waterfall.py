@@ -66,7 +66,10 @@ def waterfall(
     _draw(ax, sizes, score, colors)
     ax.axvline(start, color=canvas.line_color(ax), linewidth=0.8)
     canvas.name_rows(ax, [*(name for name, _ in entries), "score"], 48)
-    canvas.set_labels(ax, canvas.subject(e))
+    origin = "0"
+    if e.reference_score is not None:
+        origin = f"the reference, {start:.4g},"
+    canvas.set_labels(ax, f"{canvas.subject(e)}, from {origin} to the score")
     return canvas.finished(ax, e, title)
 
 
