@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,17 +22,11 @@ from lrpnumpy.verdict import Evidence, Experiments
 if TYPE_CHECKING:
     import pandas as pd
     import shap
+    from matplotlib.figure import Figure
 
 PAD = "<pad>"  # how padding is written where words are
 WIDEST = 100  # blanks before a line of JSON, for each level
 UNKNOWN = "[?]"  # behind a word in a picture that the vocabulary does not have
-
-
-class Drawing(Protocol):
-    """A figure of matplotlib, which only `show` imports."""
-
-    def savefig(self, fname: Any, **options: Any) -> None:
-        """Write it to a file: PNG, SVG or PDF."""
 
 
 class Mark(IntEnum):
@@ -397,7 +391,7 @@ class Explanation:
         return card(self)
 
     @door
-    def plot(self, **options: Any) -> Drawing:
+    def plot(self, **options: Any) -> Figure:
         """The picture of lrp.plot that fits: a sentence of words, a map of features and steps, else signals.
 
         options: those of the picture, such as ax, width and title.

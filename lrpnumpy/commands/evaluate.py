@@ -16,6 +16,8 @@ from lrpnumpy.files.safe import open_file
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Rank methods on a network and its data."""
+    if options.label and options.labels:
+        raise lrp.LrpError("--label and --labels were both given; pass one of them.")
     model = lrp.load(options.model, **hints_of(options))
     data, labels = _labeled(model, options)
     found = lrp.rank_methods(
@@ -50,8 +52,6 @@ def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], 
     labels: list[Any] | None = None
     if options.most is not None:
         whole(options.most, "--most", 1)
-    if options.label and options.labels:
-        raise lrp.LrpError("--label and --labels were both given; pass one of them.")
     if options.label:
         if source.kind != "jsonl":
             raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")

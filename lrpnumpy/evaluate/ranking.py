@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, parse_json, whole
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
-from lrpnumpy.result import Drawing, dumped
+from lrpnumpy.result import dumped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FEWEST = 5  # samples that a bootstrap needs
 SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is more than chance
@@ -207,7 +210,7 @@ class Ranking:
 
         return ranking.page(self)
 
-    def figure(self) -> Drawing:
+    def figure(self) -> Figure:
         """A matplotlib figure: every column with its intervals."""
         from lrpnumpy.show import ranking
 

@@ -164,7 +164,7 @@ def color_scale(
 def set_title(ax: Axes, text: str, note: str = "", pad: float | None = None) -> None:
     """The title, and a note below it, in as many lines as they need, `pad` points above the axes.
 
-    In a picture of ours matplotlib wraps them at its edge; beside the axes of others they have the width of the axes.
+    In a figure made by this package matplotlib wraps them at its edge. In axes of the caller they are as wide as these.
     """
     lines = [text, *note.splitlines()]
     is_ours = isinstance(figure_of(ax), Picture)

@@ -185,7 +185,7 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         canvas.set_labels(place, "records, in the order of f(x)")
         style: dict[str, Any] = {"color": canvas.line_color(ax)}
-        dots = {}
+        dots: dict[str, Any] = {}
         if count < 30:
             dots = {"marker": "o", "markersize": 3}
         above.plot(np.arange(count), scores[order], **style, **dots)

@@ -14,6 +14,7 @@ from lrpnumpy.result import PAD, Explanation, InputPart, Mark
 from lrpnumpy.show.color import LEAST, scaled
 
 NAME = 28  # a longer name is cut
+ALWAYS = ("inputs", "gap")  # entries of a ledger that are shown even if they are zero
 NOTHING = 1e-6  # of the largest entry of a ledger: a smaller one is rounding
 COLUMNS = 400  # more steps than this share columns of a map
 UNITS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day", 7 * 86_400: "week"}  # by their seconds
@@ -218,7 +219,7 @@ def ledger_entries(ledger: Any) -> dict[str, float]:
     """The entries of a ledger of one class, without those that are zero but for rounding."""
     entries = {name: float(value) for name, value in ledger.entries.items()}
     least = NOTHING * max(map(abs, entries.values()))
-    return {name: value for name, value in entries.items() if abs(value) > least or name == "inputs"}
+    return {name: value for name, value in entries.items() if abs(value) > least or name in ALWAYS}
 
 
 def escape(text: str) -> str:

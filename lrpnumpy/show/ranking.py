@@ -196,7 +196,7 @@ def _draw(axis: Any, y: int, ends: tuple[float, float, float], color: str) -> No
         if is_outside:
             axis.plot(edge, y, mark, color=color, ms=6, clip_on=False)
         if is_value:
-            axis.text(edge, y - 0.25, number(value), fontsize="x-small", ha=side)
+            axis.text(edge, y - 0.25, number(value, min(2, decimals([value], 3))), fontsize="x-small", ha=side)
 
 
 def _limits(cells: Cells) -> tuple[float, float]:

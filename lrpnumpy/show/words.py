@@ -141,7 +141,7 @@ def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0, title: st
     """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
     if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
         raise LrpError("ledger: pass an explanation of one class by LRP, or by a method with a reference.")
-    ax = canvas.axes_for(ax, width, 2.4)
+    ax = canvas.axes_for(ax, width, 3.0)
     line, total = canvas.line_color(ax), float(e.ledger.total)
     entries = ledger_entries(e.ledger)
     places = decimals([*entries.values(), total])

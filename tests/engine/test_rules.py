@@ -234,6 +234,12 @@ def test_names_are_records(rng, name):
     close(function.feature_relevance, lrp.explain(model, x, f"lrp-{name}", 1).feature_relevance, 1e-10)
 
 
+def eps_at(method, model, name):
+    """The stabilizer of the propagation at a node."""
+    propagation = method.prepare(model, None)
+    return propagation.nodes.get(name, propagation).eps
+
+
 def test_the_more_specific_key_wins(rng):
     model = graph(rng)
     sums = {
@@ -249,13 +255,13 @@ def test_the_more_specific_key_wins(rng):
 
     def at(name, without=()):
         left = {key: rule for key, rule in sums.items() if key not in without}
-        return lrp.LRP(sums=left).prepare(model, None).at(name).eps
+        return eps_at(lrp.LRP(sums=left), model, name)
 
     assert at("sum") == eps["default"] and at("two") == eps["GRU"] and at("head") == eps["last"]
     assert at("head", ["last"]) == eps["Dense"] and at("head", ["last", "Dense"]) == eps["default"]
     assert at("conv") == eps["conv"] and at("conv", ["conv"]) == eps["first"]
     assert at("conv", ["conv", "first"]) == eps["Conv1D"]
-    assert lrp.LRP(eps=0.3).prepare(model, None).at("conv").eps == 0.3
+    assert eps_at(lrp.LRP(eps=0.3), model, "conv") == 0.3
 
 
 def test_first_and_last_are_next_to_inputs_and_scores(rng):
@@ -270,7 +276,7 @@ def test_first_and_last_are_next_to_inputs_and_scores(rng):
     ]
     model = lrp.Model(nodes)
     sums = {"first": rules.Epsilon(0.1), "last": rules.Epsilon(0.2)}
-    found = {node.name: lrp.LRP(sums=sums).prepare(model, None).at(node.name).eps for node in model.nodes}
+    found = {node.name: eps_at(lrp.LRP(sums=sums), model, node.name) for node in model.nodes}
     assert found == {"scale": 0.001, "a": 0.1, "b": 0.1, "last": 0.2, "c": 0.2, "sum": 0.001}
 
 

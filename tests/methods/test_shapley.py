@@ -308,6 +308,6 @@ def test_a_picture_of_interactions(sentiment):
     (ax,) = lrp.plot.interactions(e).axes[:1]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["neither funny", "nor", "bad"]
     pair = 2 * e.players.interactions[1, 0]
-    assert f"{pair:+.2g}" in [text.get_text() for text in ax.texts]
+    assert f"{pair:+.2f}" in [text.get_text() for text in ax.texts]
     with pytest.raises(lrp.LrpError, match="this explanation by shapley has none"):
         lrp.plot.interactions(lrp.explain(sentiment, words, "shapley", 4))

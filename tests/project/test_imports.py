@@ -68,7 +68,10 @@ def room(module):
 
 
 def imports(source, module, modules, is_package=False):
-    """Each imported module with its line, and whether that happens inside a function."""
+    """Each imported module with its line, and whether that happens inside a function.
+
+    Other libraries that are imported for type checkers only are left out: nothing loads them.
+    """
     package = module if is_package else module.rpartition(".")[0]
     tree = ast.parse(source)
     inside = {
@@ -76,6 +79,12 @@ def imports(source, module, modules, is_package=False):
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for node in ast.walk(function)
+    }
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in ast.walk(block)
     }
     for node in ast.walk(tree):
         names = []
@@ -93,7 +102,8 @@ def imports(source, module, modules, is_package=False):
             if called in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
                 names = [node.args[0].value]
         for name in names:
-            yield name, node.lineno, id(node) in inside
+            if id(node) not in for_types or name.split(".")[0] == PACKAGE:
+                yield name, node.lineno, id(node) in inside
 
 
 def problems(source, module, modules, is_package=False):

@@ -60,7 +60,7 @@ def test_a_class_is_called_as_before():
 def test_the_map_of_the_terminal():
     lines = terminal.render(flood(30), "never", width=80).splitlines()
     rain, temp, axis, note = lines[2:6]
-    assert rain.split() == ["rain", "█", "+4"] and temp.split() == ["temp", "▒", "-2"]
+    assert rain.split() == ["rain", "█", "+4.000"] and temp.split() == ["temp", "▒", "-2.000"]
     assert rain.index("█") - temp.index("▒") == 27  # the last but one step, and the second
     assert axis.split() == ["2005-04-01", "2005-04-30"] and "░ to ▓ negative" in note
     assert any("rain 31.5: +4" in line and "2005-04-29" in line for line in lines)
@@ -94,14 +94,14 @@ def test_many_features():
     )
     text = terminal.render(e, "never", width=80)
     assert "36 less relevant features are not shown" in text and "$x_{59}$" in text and "$x_{0}$" not in text
-    assert "36 features" in e._repr_html_()
+    assert "36 less relevant features" in e._repr_html_()
 
 
 def test_one_step_shows_features():
     e = flood(1)
     assert e.by_feature().tokens == NAMES and len(e.by_feature()) == 2
     text = terminal.render(e, "never", width=80)
-    assert re.search(r"0  rain +\+4 .*value 31.5", text) and "sum of" not in text
+    assert re.search(r"0  rain +\+4\.000 .*value 31.5", text) and "sum of" not in text
     assert "rain" in e._repr_html_() and flood().by_feature().tokens is None
 
 
