@@ -150,7 +150,7 @@ def test_a_phrase_has_its_score_by_contextual_decomposition(opened, sentiment):
     assert "very good" in page.inner_text(".selection")
     expected = sentiment.post({"text": "A very good film", "phrase": [1, 3]}).json
     value = expected["phrase"]["scores"][expected["predicted"]]
-    assert float(re.search(r"decomposition ([+-]\S+)", page.inner_text(".selection"))[1]) == pytest.approx(
+    assert float(re.search(r"decomposition: ([+-]\S+)", page.inner_text(".selection"))[1]) == pytest.approx(
         value, rel=1e-3
     )
     assert page.locator("#record .word.selected").count() == 2

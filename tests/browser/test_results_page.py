@@ -406,7 +406,7 @@ def test_any_explanation_is_drawn(visit, name, tmp_path):
     page.wait_for_selector(".ledgerbox svg")
     assert "NaN" not in page.content().split('id="payload"')[0]
     if name == "no values":
-        assert "values of this series are not in the results" in page.inner_text("#record")
+        assert "do not contain the values of this series" in page.inner_text("#record")
     page.get_by_role("button", name="Overview").click()
     assert page.locator("#whole h2").count() >= 1
 

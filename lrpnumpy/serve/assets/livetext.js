@@ -41,6 +41,6 @@ const LIVE = {
   compiling: (name, done, of) => `compiling ${name} (${done} of ${of}); answers are slower until this is done`,
   moved: (name, before, now, change) => `${name}: ${before} → ${now} (${change})`,
   turned: (before, now) => `. It was ${before}, now it is ${now}.`,
-  tooLarge: (bytes) => `The file has ${bytes} bytes; the limit is 1,000,000.`,
+  tooLarge: (bytes) => `The file has ${bytes} bytes; the limit is 1,000,000 bytes.`,
   silent: "The server does not answer; is it still running?",
 };
