@@ -97,7 +97,7 @@ def run_chunks(
     these `keeps` are computed by one path, which is the caller's if it has one.
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise LrpError(f"threads must be a positive number, or None for what pays, got {shown(threads)}.")
+        raise LrpError(f"threads must be a positive number, or None for a suitable one, got {shown(threads)}.")
     keep_freed_memory()
     lengths = [record[model.main].steps for record in encoded]
     parts = chunks(lengths, model.width, most)

@@ -25,7 +25,7 @@ _ARRAYS = {  # what a pickle of NumPy's arrays asks for, and nothing else
     "numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype",
     "_codecs.encode",
 }  # fmt: skip
-# No network needs these. Nothing here calls them, but a file that asks for one is made to harm.
+# No network needs these. Nothing here calls them, but a file that asks for one is malicious.
 _HARMFUL = {
     "os", "posix", "nt", "subprocess", "sys", "pty", "socket", "shutil", "runpy", "importlib", "code", "ctypes",
     "webbrowser", "asyncio", "multiprocessing", "pickle", "marshal", "types", "urllib", "http", "requests",
@@ -292,9 +292,7 @@ class _Machine:
             self.refuse(f"asks for {whole[:100]}, which is never loaded")
         builtin = module in ("builtins", "__builtin__") and name.split(".")[0] in _HARMFUL_BUILTINS
         if builtin or module.split(".")[0] in _HARMFUL:
-            self.refuse(
-                f"asks for {whole[:100]}, which no network needs: the file is made to harm; nothing of it was run"
-            )
+            self.refuse(f"asks for {whole[:100]}, which no network needs: the file is malicious; nothing of it was run")
         return Name(whole)
 
     def made(self, what: Any, arguments: Any) -> Pickled:

@@ -50,7 +50,7 @@ def open_file(path: str | os.PathLike[str], *, follow: bool = True, hard_links: 
         raise OSError("must be a regular file")
     if not hard_links and found.st_nlink > 1:
         stream.close()
-        raise OSError("has a second name elsewhere, a hard link, which is not followed; copy it")
+        raise OSError("is a hard link, which is not followed; copy the file")
     return stream
 
 

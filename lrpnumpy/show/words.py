@@ -38,8 +38,8 @@ def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Exp
     heads = [title_of(e) for e in single]
     if len({e.method for e in single}) == len(single):  # a comparison of methods
         heads[1:] = [e.method for e in single[1:]]
-    if title is not None:
-        heads[:1] = [title]
+    if title is not None and heads:
+        heads[0] = title
     blocks = []
     for head, e in zip(heads, single, strict=True):
         lines = [head, *notes(e).splitlines()]

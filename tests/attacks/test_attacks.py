@@ -64,7 +64,7 @@ def test_an_attack_is_refused_within_the_budget(name, tmp_path, measured):
 REASONS = {
     "two_links_of_one_name": "two links or attributes of one name",
     "two_attributes_of_one_name": "two links or attributes of one name",
-    "a_message_that_nobody_may_leave_out": "message of kind 99 that nobody may leave out",
+    "a_message_that_nobody_may_leave_out": "required message of kind 99, which is not supported",
     "a_header_that_goes_on_in_itself": "in two places",
     "chunks_that_share_their_bytes": "two chunks that share bytes",
     "an_array_with_two_layouts": "has its type, its shape or the place of its values twice",

@@ -1,4 +1,4 @@
-"""Files made to harm: each is refused with file, place and reason, before anything is run, followed or unpacked.
+"""Malicious files: each is refused with file, place and reason, before anything is run, followed or unpacked.
 
 Among them what these describe: CVE-2024-3660, CVE-2025-1550 and CVE-2025-9905 (code in configurations), CVE-2026-0897
 (a small file that declares terabytes) and CVE-2026-1669 (a file of the host read through external storage).
@@ -292,7 +292,7 @@ def put(data, at, form, *values):
     [
         (lambda data, at, heap: put(data, at, "<I", 2**31), "2,147,483,648 bytes, of which 3 are there"),
         (lambda data, at, heap: put(data, at + 4, "<Q", 2**60), "outside the file"),
-        (lambda data, at, heap: put(data, at + 4, "<Q", 8), "heap that is none"),
+        (lambda data, at, heap: put(data, at + 4, "<Q", 8), "heap that does not exist"),
         (lambda data, at, heap: put(data, at + 12, "<I", 999), "of which 0 are there"),
         (lambda data, at, heap: put(data, heap + 8, "<Q", 2**50), "outside the file"),
         (lambda data, at, heap: put(data, heap + 24, "<Q", 2**64 - 1), "do not fit"),

@@ -300,7 +300,7 @@ def test_a_convolution_and_a_pool_are_said_with_their_settings():
     rest = from_torch({**lstm_of(state), **{n: a for n, a in state.items() if n.startswith("fc")}}, readout="last")
     close(lrp.predict(model, x.astype("f4")), lrp.predict(rest, rows.astype("f4")), tol=1e-5)
     for wrong in ("maxpool", "maxpool(x)", "maxpool(2, 2, 0, 1)", "avgpool(2, width=3)", "repeat(3)"):
-        with pytest.raises(lrp.WeightFileError, match=f"layers must say {wrong[:3]}"):
+        with pytest.raises(lrp.WeightFileError, match=f"layers takes {wrong[:3]}"):
             from_torch(state, readout="last", layers=["conv(padding=1)", "relu", wrong, "lstm", "fc"])
     with pytest.raises(lrp.WeightFileError, match="settings are not understood"):
         from_torch(state, readout="last", layers=["conv(padding=circular)", "relu", "lstm", "fc"])
@@ -516,7 +516,7 @@ def lstm_only(state, name):
         (["a", "concat(a, b)", "fc"], "layers must name 'b' before it is used, it has a"),
         (["a", "b", "concat(a, a)", "fc"], "must use all that it names, nothing takes what 'b' gives"),
         (["a", "b(start=c)", "fc"], "layers must name 'c' before it is used, it has a"),
-        (["pad(1, x)", "a"], r"must say pad as 'pad\(0, 64, reflect\)'"),
+        (["pad(1, x)", "a"], r"takes pad as 'pad\(0, 64, reflect\)'"),
         (["magnitude", "a", "fc"], "has 3 features at a magnitude in layers, which takes two halves"),
     ],
 )

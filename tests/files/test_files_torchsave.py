@@ -184,7 +184,7 @@ def test_nothing_of_a_pickle_is_run(thing, protocol, tmp_path, monkeypatch):
     with zipfile.ZipFile("model.pt", "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps(thing, protocol))
     monkeypatch.setattr(os, "system", called.append)
-    with pytest.raises(lrp.WeightFileError, match=r"made to harm; nothing of it was run"):
+    with pytest.raises(lrp.WeightFileError, match=r"the file is malicious; nothing of it was run"):
         files.load("model.pt")
     assert not called and os.listdir() == ["model.pt"]
 

@@ -85,7 +85,7 @@ def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tu
     wanted = ["N", "F", *("T" if k == at else "F" for k in range(2, rank + 2))]
     flow = net.series(flow, wanted)
     if any(n != 1 for n in (*flow.index.shape[1:], *(n for k, n in enumerate(kernel) if k + 2 != at))):
-        net.refuse("is about pictures, which is not supported")
+        net.refuse("works on images, which are not supported")
     return flow, at - 2
 
 

@@ -24,7 +24,7 @@ def local(file: Pieces, address: int) -> bytes:
 def of_strings(file: Pieces, address: int) -> dict[int, bytes]:
     """The objects of the global heap at an address, by number."""
     if file.cut(address, 5) != b"GCOL\x01":
-        raise Refused("points at a heap that is none")
+        raise Refused("points to a heap that does not exist")
     said, objects = file.cursor(address, int.from_bytes(file.cut(address + 8, 8), "little")), {}
     said.take(16)
     while said.left >= 16:

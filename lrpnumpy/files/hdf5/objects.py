@@ -120,7 +120,7 @@ def messages(file: Pieces, address: int) -> list[Message]:
             block.take(2 * tracked if new else 3)
             one = Message(kind, bool(flags & 2), block.take(size), place + block.at - size)
             if kind > LAST and flags & 128:
-                raise Refused(f"has a message of kind {kind} that nobody may leave out, and that is not read")
+                raise Refused(f"has a required message of kind {kind}, which is not supported")
             if kind != CONTINUED:
                 found.append(one)
                 continue

@@ -186,7 +186,7 @@ class ModuleOrder:
         is_known = needed <= set(found) <= set(keys)
         numbers = [value for key, value in found.items() if (key, value) != ("mode", "reflect")]
         if not is_known or any(type(value) is not int for value in numbers):
-            raise self.source.error("", f"layers must say {name} as {example!r}, got {settings}")
+            raise self.source.error("", f"layers takes {name} as {example!r}, got {settings}")
         return Word(name, found)
 
     def advice(self, modules: list[Module]) -> str:
