@@ -835,7 +835,7 @@ REFUSED_SERIES = {
     "has dilation or zeros": node("MaxPool", ["c"], ["h"], kernel_shape=[2], dilations=[2]),
     "has ceil_mode": node("MaxPool", ["c"], ["h"], kernel_shape=[2], strides=[2], ceil_mode=1),
     "is not supported over the steps": node("ReduceSumSquare", ["s"], ["h"], axes=[1]),
-    "works on images, which are not supported": node("Unsqueeze", ["s"], ["r"], axes=[1]) + tensor("Q", weights("Q", 1, 1, 3, 3))
+    "works on images": node("Unsqueeze", ["s"], ["r"], axes=[1]) + tensor("Q", weights("Q", 1, 1, 3, 3))
     + node("Conv", ["r", "Q"], ["h"]),
     "pads an axis that is not the steps": node("Unsqueeze", ["c"], ["r"], axes=[2])
     + tensor("Q", weights("Q", H, H, 1, 3))
