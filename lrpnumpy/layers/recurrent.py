@@ -408,8 +408,10 @@ class Cell(Recurrent):
 
     def given(self, read: Read, name: str) -> np.ndarray:
         """The output of this name, in the order in which it read."""
-        if name in ("", ":last"):
-            return read.last if name else read.output
+        if name == "":
+            return read.output
+        if name == ":last":
+            return read.last
         return read.state(self.state_of(name))  # type: ignore[arg-type]
 
     def state_of(self, name: str) -> int | None:

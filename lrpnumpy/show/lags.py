@@ -15,16 +15,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
-from lrpnumpy.show.cohorts import (
-    COLORS,
-    GROUPS,
-    Z95,
-    Cohorts,
-    Paint,
-    draw_panels,
-    legend,
-    mean_and_error,
-)  # fmt: skip
+from lrpnumpy.show.cohorts import COLORS, GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, quantity, short, step_unit
 from lrpnumpy.targets import PREDICTED, Panel, panels
 
