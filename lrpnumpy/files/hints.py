@@ -20,7 +20,6 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.layers.embedding import TOKENIZERS
 from lrpnumpy.model import OUTPUTS, READOUTS
 
-TORCH_READOUTS = (*READOUTS, "attention")
 _ENTRY = re.compile(r"([^()]{0,200})(?:\(([^()]{0,200})\))?")  # of `layers`
 NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also in `config`, or beside the arrays
 
@@ -79,7 +78,7 @@ class Hints:
         "NAME=VALUE",
         "an input of an ONNX model that is always the same number: sr=16000",
     )
-    readout: str | None = hint("PyTorch files: how the steps become a prediction", TORCH_READOUTS)
+    readout: str | None = hint("PyTorch files: how the steps become a prediction", READOUTS)
     layers: Sequence[str] | None = hint(
         "names of PyTorch modules, or of Keras layers whose file has weights only, and activations, in the order in "
         "which they are applied; concat(a, b) joins their outputs, decoder(start=encoder) starts from its state",

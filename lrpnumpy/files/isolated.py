@@ -103,6 +103,7 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
                 _Arrays(file, answer, data).take,
                 lambda path, _: answer.object("words").strings(path),
             )
+            file.budget.numbers("", model.declared)
     notes, models, warnings = (tuple(answer.strings(key)) for key in ("notes", "models", "warnings"))
     return Report(file.file, answer.string("kind"), model, notes, models, warnings)
 

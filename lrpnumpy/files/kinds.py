@@ -39,7 +39,8 @@ REFERENCE = ("model", "vocab", "embeddings.npy")  # files of LRP_for_LSTM
 SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 OTHER_PICKLE = (
     "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
-    "(torch.save(model.state_dict(), path), or model.save(path) of Keras) and open that"
+    "(torch.save(model.state_dict(), path), or model.save(path) of Keras), or a dict of arrays with "
+    "np.savez('model.npz', **arrays), and open that"
 )
 
 
@@ -137,9 +138,18 @@ _LITE = (
     "is a TensorFlow Lite file, which is not supported; run python -m tf2onnx.convert --tflite model.tflite --output "
     "model.onnx and open that, or save the model that it was made of: model.save('model.keras')"
 )
+_CORE_ML = (
+    "is a Core ML model, which is not supported; save the model that it was made of (torch.save, or model.save of "
+    "Keras) and open that"
+)
 READERS = (
     FileReader(lambda file: "saved_model.pb" in (file.path.name, *file.members), refused=_SAVED_MODEL),
     FileReader(lambda file: file.head[4:8] == b"TFL3", refused=_LITE),
+    FileReader(lambda file: file.path.suffix == ".mlmodel" and not file.is_zip, refused=_CORE_ML),
+    FileReader(
+        lambda file: not file.is_folder and file.head[:2] == b"\x1f\x8b",
+        refused="is compressed with gzip; unpack it, and open the weight file inside",
+    ),
     FileReader(lambda file: any(map(is_checkpoint, [file.path.name, *file.members])), refused=CHECKPOINT),
     FileReader(
         lambda file: file.is_folder and "config.yml" in file.members and any(map(is_epoch, file.members)),
@@ -259,6 +269,8 @@ def imported(path: Path, options: LoadOptions) -> Imported | Report:
             raise file.error("", reader.refused)
         _check_taken(file, options, reader.takes)
         found = file.needed(reader.reads)(file, options)
+        if found.model is not None:
+            file.budget.numbers("", found.model.declared)
         if isinstance(found, Imported) and not found.guessed:
             _check_agreed(file, found.model, options, reader.takes)
         return found

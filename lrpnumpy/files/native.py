@@ -119,7 +119,7 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
         port = Fields(settings.source, f"input {k}", item)
         name = port.string("name")
         inputs[name] = _input(f"inputs/{name}", port, take, words)
-    model = Model(
+    return Model(
         tuple(nodes),
         inputs=inputs,
         readout=readout,
@@ -132,8 +132,6 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
         window=settings.optional("integer", "window"),
         default_method=settings.optional("string", "default_method"),
     )
-    settings.source.budget.numbers(settings.where, sum(size.width for size in model.sizes.values()))
-    return model
 
 
 def _input(path: str, port: Fields, take: Take, words: Words) -> Input:

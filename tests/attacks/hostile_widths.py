@@ -117,6 +117,39 @@ def sequences_of_a_large_batch_taken_by_number(folder):
     return onnx(folder, graph + output("y"))
 
 
+def after_cell(*nodes):
+    """An LSTM, and nodes that make the scores `y` (N, 4, 1) from its outputs `s` (N, 4, T) or its last state `h`."""
+    series = node("Squeeze", ["Y"], ["all"], axes=[1]) + node("Transpose", ["all"], ["s"], perm=[1, 2, 0])
+    return network(after=series + node("Squeeze", ["Y_h"], ["h"], axes=[0]) + b"".join(nodes) + output("y"))
+
+
+@attack
+def a_state_repeated_a_billion_times(folder):
+    nodes = [tensor("shape", np.array([1, WIDE, 1])), node("Unsqueeze", ["h"], ["one"], axes=[1])]
+    nodes += [node("Expand", ["one", "shape"], ["many"]), node("ReduceSum", ["many"], ["y"], axes=[1], keepdims=0)]
+    return onnx(folder, after_cell(*nodes))
+
+
+@attack
+def a_hundred_million_steps_of_padding(folder):
+    nodes = [tensor("K", weights("K", 4, 4, 3)), node("Conv", ["s", "K"], ["c"], pads=[10**8, 10**8])]
+    return onnx(folder, after_cell(*nodes, node("GlobalMaxPool", ["c"], ["y"])))
+
+
+@attack
+def windows_of_a_billion_steps(folder):
+    around = {"kernel_shape": [WIDE], "pads": [WIDE // 2, WIDE // 2 - 1], "strides": [1]}
+    return onnx(folder, after_cell(node("MaxPool", ["s"], ["p"], **around), node("GlobalMaxPool", ["p"], ["y"])))
+
+
+@attack
+def windows_that_add_steps_five_hundred_times(folder):
+    names = ["s", *(f"p{k}" for k in range(500))]
+    around = {"kernel_shape": [1000], "pads": [999, 999], "strides": [1]}
+    nodes = [node("MaxPool", [a], [b], **around) for a, b in pairwise(names)]
+    return onnx(folder, after_cell(*nodes, node("GlobalMaxPool", [names[-1]], ["y"])))
+
+
 # -------------------------------------------------------------------------------------------------------------- native
 
 
@@ -154,6 +187,22 @@ def widths_that_double_a_thousand_times(folder):
         names = ["cell", *(f"d{k}" for k in range(900))]
         for before, name in pairwise(names):
             said["nodes"].append({"name": name, "inputs": [before, before], "layer": plain})
+        said |= {"result": names[-1], "output": "linear"}
+
+    return native(folder, change)
+
+
+@attack
+def steps_that_multiply(folder):
+    """Each step becomes 64**10."""
+
+    def change(said):
+        together = {"kind": "Concat", "arrays": {}, "settings": {}, "parts": {}}
+        apart = {"kind": "Reshape", "arrays": {}, "settings": {"width": 2}, "parts": {}}
+        names = ["cell", *(f"d{k}" for k in range(10))]
+        for before, name in pairwise(names):
+            said["nodes"].append({"name": f"{name} wide", "inputs": [before] * 64, "layer": together})
+            said["nodes"].append({"name": name, "inputs": [f"{name} wide"], "layer": apart})
         said |= {"result": names[-1], "output": "linear"}
 
     return native(folder, change)

@@ -85,12 +85,15 @@ def test_losses_and_metrics_are_not_layers(rng):
         ("saved_model.pb", b"\x08\x01\x12\x04abcd" * 20, "SavedModel.*load_model.*save"),
         ("folder/saved_model.pb", b"", "SavedModel.*load_model.*save"),
         ("model.tflite", b"\x1c\0\0\0TFL3" + bytes(40), "TensorFlow Lite.*tf2onnx.convert --tflite"),
+        ("model.mlmodel", b"\x08\x02\x12\x08\x0a\x06input" + b"\xff" * 40, "Core ML.*torch.save"),
+        ("model.tar.gz", b"\x1f\x8b\x08" + bytes(40), "gzip; unpack it"),
+        ("arrays.pkl", b"\x80\x03}q\x00X\x01\x00\x00\x00a" + bytes(40), "a pickle.*np.savez"),
         ("cp.ckpt.index", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
         ("cp.ckpt.data-00000-of-00001", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
         ("folder/cp.ckpt.index", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
     ],
 )
-def test_tensorflow_is_recognized_by_name(name, content, says, tmp_path):
+def test_other_kinds_are_named_with_what_to_do(name, content, says, tmp_path):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)

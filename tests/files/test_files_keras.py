@@ -378,6 +378,15 @@ def test_joins_of_keras_1(tmp_path, mode, kind):
         files.load(path)
 
 
+def test_inputs_by_name_are_refused(tmp_path):
+    layers = copy.deepcopy([NUMBERS, lstm(), dense()])
+    config = functional(layers, {1: [0], 2: [1]})
+    config["config"]["layers"][1]["inbound_nodes"] = [{"series": ["layer_0", 0, 0, {}]}]
+    path = written(tmp_path / "model.h5", layers, functional=config)
+    with pytest.raises(lrp.WeightFileError, match=r"takes its inputs by name \(series\)"):
+        files.load(path)
+
+
 @pytest.mark.parametrize("training", [None, False, True])
 def test_dropout_that_goes_on_after_training_is_left_out_and_said(tmp_path, training):
     layers = copy.deepcopy([NUMBERS, lstm(), dense()])

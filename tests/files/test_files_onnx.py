@@ -982,5 +982,35 @@ def test_a_step_of_an_lstm_that_is_written_out(order, swapped, tmp_path):
     close(lrp.predict(found, {"x": X[:1], "states": states}), want, 1e-6)
 
 
+def test_a_step_of_an_lstm_as_pytorch_writes_it(tmp_path):
+    """Two Gemms with a bias each, and the whole step in a branch, whose weights are outside of it."""
+    U, W = weights("U", 4 * H, D), weights("W", 4 * H, H)
+    b, d = weights("b", 4 * H), weights("d", 4 * H)
+    arrays = tensor("U", U) + tensor("W", W) + tensor("b", b) + tensor("d", d)
+    ports = port("x", ["N", 1, D]) + port("states", [2, "N", H]) + node("Squeeze", ["x"], ["v"], axes=[1])
+    step = tensor("0", np.array(0)) + tensor("1", np.array(1)) + node("Gather", ["states", "0"], ["h0"], axis=0)
+    step += node("Gather", ["states", "1"], ["c0"], axis=0)
+    step += node("Gemm", ["h0", "W", "d"], ["q"], transB=1) + node("Gemm", ["v", "U", "b"], ["p"], transB=1)
+    step += node("Add", ["q", "p"], ["z"]) + node("Split", ["z"], ["zi", "zf", "zg", "zo"], axis=1)
+    step += node("Sigmoid", ["zi"], ["i"]) + node("Sigmoid", ["zf"], ["f"]) + node("Sigmoid", ["zo"], ["o"])
+    step += node("Tanh", ["zg"], ["g"]) + node("Mul", ["f", "c0"], ["kept"]) + node("Mul", ["i", "g"], ["new"])
+    step += node("Add", ["kept", "new"], ["c"]) + node("Tanh", ["c"], ["tc"]) + node("Mul", ["o", "tc"], ["h1"])
+    step = tensor("yes", np.array(True)) + node(
+        "If", ["yes"], ["h"], then_branch=step + output("h1"), else_branch=output("h1")
+    )
+    graph = ports + arrays + step + tensor("V", V) + node("MatMul", ["h", "V"], ["y"]) + output("y")
+    found = opened(tmp_path, graph)
+    assert [type(one.layer) for one in found.nodes if one.layer.recurrent] == [lrp.LSTM]
+    h0, c0 = states = RNG.normal(size=(2, H)).astype(np.float32)
+    gates = [one.reshape(4, H, -1) for one in (U, W)]
+    cell = lrp.LSTM(*gates, (b + d).reshape(4, H), h0=h0, c0=c0)
+    want = lrp.predict(lrp.Model([cell, lrp.Dense(V.T)]), X[:1])
+    close(lrp.predict(found, {"x": X[:1], "states": states}), want, 1e-6)
+
+
+def test_images_are_refused_by_name(tmp_path):
+    refused(tmp_path, port("x", [1, 1, 64, "width"]) + node("Relu", ["x"], ["y"]) + output("y"), "as images have")
+
+
 def test_other_formulas_are_no_lstm(tmp_path):
     refused(tmp_path, step_of_an_lstm(gate="Tanh"), "at least one recurrent layer")

@@ -66,7 +66,7 @@ def test_the_readout_is_assumed_for_one_direction_only():
     with pytest.raises(lrp.WeightFileError, match=r"readout='last' \(h_n.*readout='last-row' \(out\[:, -1\]"):
         from_torch(lstm(3, 2, two=True))
     with pytest.raises(
-        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, attention, got 'out\[:, -1\]'"
+        lrp.LrpError, match=r"readout must be one of last, mean, max, last-row, every, got 'out\[:, -1\]'"
     ):
         from_torch(state, readout="out[:, -1]")
 
@@ -118,7 +118,7 @@ def test_checked_scores_are_not_assumed():
 
 def test_an_embedding_of_categories_is_not_the_last_linear():
     state = {**lstm(3, 4), **linear(4, 4), "city_embedding.weight": arrays((7, 4))[0]}
-    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['lstm', 'fc'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['lstm', 'fc'\]"):
         from_torch(state, readout="last")
     with pytest.raises(lrp.WeightFileError, match="do not fit in the order"):
         from_torch(state, readout="last", layers=["lstm", "fc", "city_embedding"], activations=["relu"])
@@ -142,7 +142,7 @@ def test_the_order_of_the_file_goes_before_others_that_fit():
 
 def test_orders_that_neither_file_nor_shapes_decide_must_be_said():
     state = {**linear(4, 2, "c"), **lstm(4, 4), **linear(4, 4, "a"), **linear(4, 4, "b")}
-    with pytest.raises(lrp.WeightFileError, match=r"more than one order; say layers=\[...\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"more than one order; say layers=\['lstm', "):
         from_torch(state, readout="last", activations=["relu", "tanh"])
     model = from_torch(state, readout="last", layers=["lstm", "b", "a", "c"], activations=["relu", "tanh"])
     np.testing.assert_array_equal(model.layers[1].V, state["b.weight"])
@@ -210,7 +210,7 @@ def test_norms():
     batch["bn.num_batches_tracked"] = np.array(3)
     state = {**lstm(3, 4), **norm, **batch, **linear(4, 2)}
     x = rng.normal(size=(5, 3)).astype("f4")
-    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['lstm', 'norm', 'bn', 'fc'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['lstm', 'norm', 'bn', 'fc'\]"):
         from_torch(state, readout="last")
     model = from_torch(state, readout="last", layers=["lstm", "norm", "bn", "fc"])
     h = lrp.predict(from_torch(lstm_of(state), readout="last"), x).astype(np.float64)
@@ -254,23 +254,21 @@ def test_attention_over_the_steps():
     dot = {**lstm(3, 2), **linear(2, 1, "attention.score"), **head}
     with pytest.raises(lrp.WeightFileError) as caught:
         from_torch(dot)
-    assert "softmax over the steps of attention.score, say readout='attention', activations=['relu']" in str(
-        caught.value
-    )
-    model = from_torch(dot, readout="attention", activations=["relu"])
+    order = ["lstm", "attention(attention.score)", "fc1", "relu", "fc2"]
+    assert f"which may be an attention over the steps; say layers={order} with" in str(caught.value)
+    model = from_torch(dot, layers=order)
     h = states(dot, x)
     c = weighted(h @ dot["attention.score.weight"][0], h)
     expected = head["fc2.weight"] @ np.maximum(head["fc1.weight"] @ c + head["fc1.bias"], 0) + head["fc2.bias"]
     close(lrp.predict(model, x), expected, tol=1e-5)
-    same = from_torch(dot, readout="attention", layers=["lstm", "attention.score", "fc1", "relu", "fc2"])
-    assert same.digest == model.digest
     additive = {**lstm(3, 2), **linear(2, 6, "W"), **linear(6, 1, "V", bias=False), **linear(2, 2)}
-    found = from_torch(additive, readout="attention")
+    found = from_torch(additive, layers=["lstm", "attention(W, V)", "fc"])
     h = states(additive, x)
     e = np.tanh(h @ additive["W.weight"].T + additive["W.bias"]) @ additive["V.weight"][0]
     close(lrp.predict(found, x), additive["fc.weight"] @ weighted(e, h) + additive["fc.bias"], tol=1e-5)
-    with pytest.raises(lrp.WeightFileError, match="has no modules that readout='attention' can mean"):
-        from_torch({**lstm(3, 2), **linear(2, 2)}, readout="attention")
+    for wrong in ("attention", "attention(lstm)", "attention(W, V, fc)", "attention(X)"):
+        with pytest.raises(lrp.WeightFileError, match="layers takes attention as 'attention"):
+            from_torch(additive, layers=["lstm", wrong, "fc"])
 
 
 def test_an_autoencoder_repeats_its_state():
@@ -289,7 +287,7 @@ def test_an_autoencoder_repeats_its_state():
 
 def test_a_convolution_and_a_pool_are_said_with_their_settings():
     state = {"conv.weight": RNG.normal(size=(4, 3, 3)).astype("f4"), **lstm(4, 2), **linear(2, 2)}
-    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['conv\(stride=1, padding=0\)', 'lstm', 'fc'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"layers=\['conv\(stride=1, padding=0\)', 'relu', 'lstm', 'fc'\]"):
         from_torch(state, readout="last")
     layers = ["conv(stride=1, padding=1)", "relu", "maxpool(2)", "lstm", "fc"]
     model = from_torch(state, readout="last", layers=layers)
@@ -334,7 +332,7 @@ def test_an_lstm_of_four_linear_modules(order, tmp_path):
 
 def test_two_lstms_one_after_the_other():
     state = {**lstm(6, 2, prefix="second."), **lstm(3, 6, prefix="first."), **linear(2, 2)}
-    with pytest.raises(lrp.WeightFileError, match=r"for example layers=\['first', 'second', 'fc'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['first', 'second', 'fc'\]"):
         from_torch(state, readout="last")
     model = from_torch(state, readout="last", layers=["first", "second", "fc"])
     assert [layer.inputs for layer in model.layers] == [3, 6, 2]
@@ -342,8 +340,10 @@ def test_two_lstms_one_after_the_other():
 
 def test_activations_must_be_said():
     state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
-    for activations in (None, [], ["relu", "relu", "relu"]):
-        with pytest.raises(lrp.WeightFileError, match=r"activations after a; pass activations=\['relu'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"activations after a; say layers=\['lstm', 'a', 'relu', 'b'\]"):
+        from_torch(state, readout="last")
+    for activations in ([], ["relu", "relu", "relu"]):
+        with pytest.raises(lrp.WeightFileError, match=r"activations must have one for each of a, got [03]"):
             from_torch(state, readout="last", activations=activations)
     assert from_torch(state, readout="last", activations=["relu", "tanh"]).layers[-1].activation == "tanh"
     with pytest.raises(lrp.LrpError, match="unknown activation 'swish'"):
@@ -358,11 +358,11 @@ def test_activations_must_be_said():
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
         (
             {**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")},
-            "convolutions, conv, whose stride and padding a state_dict does not hold",
+            "does not say in which order its modules are applied; say layers=['lstm', ",
         ),
         (
             {**lstm(3, 2), "c.weight": np.ones((4, 2, 3), "f4"), "d.weight": np.ones((4, 2, 3, 3), "f4")},
-            "save the whole module), d (Conv2d",
+            "not supported: d (Conv2d, weight (4, 2, 3, 3)); supported and close to it: Conv1d; say layers=['lstm', ",
         ),
         ({**lstm(3, 2), "norm.weight": np.ones(5, "f4"), "norm.bias": np.ones(5, "f4")}, "norm (LayerNorm 5 to 5)"),
         ({**lstm(3, 2), **linear(2, 2), "fc.running_mean": np.ones(2, "f4")}, "running_mean"),
@@ -374,7 +374,7 @@ def test_activations_must_be_said():
         ({**lstm(3, 2), "fc.weight": np.ones((2, 2), int)}, "array of floats"),
         ({**lstm(3, 2), "fc.weight": np.full((2, 2), np.nan, "f4")}, "finite"),
         ({}, ""),
-        (linear(2, 2), "in no order"),
+        (linear(2, 2), "has no recurrent module"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(state, reason):

@@ -74,22 +74,27 @@ def test_the_last_step_is_assumed_and_said_once(name):
 def test_two_directions_ask_for_the_readout():
     with pytest.raises(lrp.WeightFileError) as caught:
         files.load(FIXTURES / "checkpoint.ckpt", activations=["relu"])
-    for words in ("readout='last' (h_n", "readout='last-row' (out[:, -1]", "readout='mean' (out.mean"):
+    for words in (
+        "readout='last' (h_n",
+        "readout='last-row' (out[:, -1]",
+        "readout='mean' (out.mean",
+        "readout='every'",
+    ):
         assert words in str(caught.value)
-    readouts = {name: opened("checkpoint.ckpt", readout=name) for name in ("last", "last-row", "mean")}
+    readouts = {name: opened("checkpoint.ckpt", readout=name) for name in ("last", "last-row", "mean", "every")}
     assert [nets.readout(model) for model in readouts.values()] == list(readouts)
 
 
 def test_several_linear_modules_ask_for_activations_in_words_that_work():
     with pytest.raises(
-        lrp.WeightFileError, match=r"after model.fc1; pass activations=\['relu'\], one for each, 'linear' where"
+        lrp.WeightFileError, match=r"fc1; say layers=\['model.lstm', 'model.fc1', 'relu', 'model.fc2'\] with"
     ):
         files.load(FIXTURES / "lightning.ckpt", readout="last-row")
     by_hand = opened("lightning.ckpt", activations=None, layers=["lstm", "fc1", "relu", "fc2"])
     by_config = opened("lightning.ckpt", activations=None, config={"activations": ["relu"]})
     assert by_hand.digest == by_config.digest == opened("lightning.ckpt").digest
-    with pytest.raises(lrp.WeightFileError, match=r"does not store the activations after model\.fc1"):
-        files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])  # says the order only
+    with pytest.warns(lrp.AssumptionWarning, match=r"no activation is applied after model\.lstm, model\.fc1"):
+        files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])
     with pytest.raises(lrp.LrpError, match="activations must be a list of names, got the string 'relu'"):
         files.load(FIXTURES / "lightning.ckpt", activations="relu")
     with pytest.raises(lrp.WeightFileError, match="unknown activation 'swish'; supported and close to it"):
@@ -102,7 +107,7 @@ def test_a_learned_activation_asks_for_its_place():
     with pytest.raises(lrp.WeightFileError) as caught:
         files.load(FIXTURES / "prelu.pt")
     assert "activation (PReLU)" in str(caught.value)
-    assert "say layers=['up', 'gru', 'predict', 'activation']" in str(caught.value)
+    assert "say layers=['up', 'activation', 'gru', 'predict']" in str(caught.value)
     assert opened("prelu.pt", layers=None, activations=["activation"]).digest == opened("prelu.pt").digest
 
 
@@ -153,13 +158,13 @@ def test_the_same_hints_everywhere(tmp_path, capsys):
 def test_errors_on_the_command_line_name_its_flags(capsys):
     path = str(FIXTURES / "lightning.ckpt")
     assert main(["inspect", path]) == 2
-    assert "pass --activations relu, one for each" in capsys.readouterr().err
+    assert "say --layers model.lstm,model.fc1,relu,model.fc2 with" in capsys.readouterr().err
     assert main(["inspect", path, "--activations", "relu"]) == 2
     error = capsys.readouterr().err
     assert "say --readout last (h_n" in error and "--readout last-row (out[:, -1]" in error
     assert main(["inspect", path, "--activations", "relu", "--readout", "last-row"]) == 0
     assert main(["inspect", str(FIXTURES / "prelu.pt")]) == 2
-    assert "say --layers up,gru,predict,activation with every module" in capsys.readouterr().err
+    assert "say --layers up,activation,gru,predict with every module" in capsys.readouterr().err
     assert as_flags("say layers=['conv(stride=1, padding=0)', 'fc']") == "say --layers 'conv(stride=1, padding=0),fc'"
     assert listed("conv(stride=1, padding=0),fc") == ["conv(stride=1, padding=0)", "fc"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 import lrpnumpy as lrp
 from lrpnumpy.asked import request
-from lrpnumpy.corpus.columns import Beside
 from lrpnumpy.corpus.export import to_csv, to_jsonl
+from lrpnumpy.corpus.run import Beside
 from lrpnumpy.corpus.sources import chunks, open_source
 from lrpnumpy.corpus.work import Job, explain_chunk
 from lrpnumpy.evaluate import rank_methods

@@ -108,7 +108,7 @@ def test_pytorch_forecasting(name, forecasting, tmp_path):
     module = getattr(library, name).from_dataset(data, hidden_size=H, rnn_layers=2).eval()
     heads = [key for key, part in module.named_modules() if isinstance(part, nn.Linear)]
     torch.save({"state_dict": module.state_dict(), "hyper_parameters": {}}, tmp_path / "model.ckpt")
-    with pytest.raises(lrp.WeightFileError, match=rf"for example layers=\['rnn', '{heads[0]}'\]"):
+    with pytest.raises(lrp.WeightFileError, match=rf"say layers=\['rnn', '{heads[0]}'\]"):
         lrp.load(tmp_path / "model.ckpt")
     model = lrp.load(tmp_path / "model.ckpt", layers=["rnn", heads[0]], readout="every")
     x = torch.randn(2, T, module.rnn.input_size)

@@ -175,6 +175,8 @@ class NetworkBuild:
         shape = [n for axis, n in zip(axes, dims, strict=True) if axis == "F"]
         known = [n for n in shape if not isinstance(n, Dim)]
         self.where = name[:80]
+        if known != shape and len(axes) > 3:
+            self.refuse(f"has {len(axes)} axes, as images have, which are not supported")
         if known != shape:
             self.refuse("must have a known number of features; export the model with it")
         self.room(*known)

@@ -1,6 +1,6 @@
 """A step of an LSTM that an exporter has written out as sums and products, as the operation LSTM.
 
-TensorFlow's exporters do this for networks that take one step and hand on their states:
+TensorFlow's exporters do this for networks that take one step and hand on their states, and PyTorch's for LSTMCell:
 
     z = x U + h W + b;  i, f, g, o = split(z);  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
 """
@@ -8,7 +8,8 @@ TensorFlow's exporters do this for networks that take one step and hand on their
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +30,11 @@ class _Step(NamedTuple):
     new_c: str
 
 
-def with_cells(graph: OperationGraph) -> OperationGraph:
-    """The graph with the operation LSTM in place of its formulas."""
-    search = _Search(graph)
+def with_cells(graph: OperationGraph, outer: ChainMap[str, Any] | None = None) -> OperationGraph:
+    """The graph, and the branches in it, with the operation LSTM in place of its formulas; `outer` has constants."""
+    known = (outer or ChainMap[str, Any]()).new_child(graph.constants)
+    graph = graph._replace(nodes=tuple(_with_branches(node, known) for node in graph.nodes))
+    search = _Search(graph, known)
     steps = {step.new_c: step for node in graph.nodes if (step := search.step(node)) is not None}
     if not steps:
         return graph
@@ -46,6 +49,14 @@ def with_cells(graph: OperationGraph) -> OperationGraph:
         elif not hidden.intersection(node.outputs):
             nodes.append(node)
     return graph._replace(constants=constants, nodes=tuple(_used(graph.outputs, nodes)))
+
+
+def _with_branches(node: OperationNode, known: ChainMap[str, Any]) -> OperationNode:
+    """The node with its branches rewritten."""
+    branches = {
+        key: with_cells(value, known) for key, value in node.attributes.items() if isinstance(value, OperationGraph)
+    }
+    return node._replace(attributes={**node.attributes, **branches}) if branches else node
 
 
 def _used(outputs: Iterable[str], nodes: list[OperationNode]) -> list[OperationNode]:
@@ -78,13 +89,15 @@ Pattern = str | tuple[Any, ...]
 _HIDDEN: Pattern = ("Mul", ("Sigmoid", "o"), ("Tanh", "new c"))
 _CELL: Pattern = ("Add", ("Mul", ("Sigmoid", "f"), "c"), ("Mul", ("Sigmoid", "i"), ("Tanh", "g")))
 _GATES: Pattern = ("Add", ("Add", ("MatMul", "x", "U"), ("MatMul", "h", "W")), "b")
+_TWO_BIASES: Pattern = ("Add", ("Gemm", "x", "U", "b"), ("Gemm", "h", "W", "d"))  # of PyTorch
+_PLAIN = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}  # of Gemm
 
 
 class _Search:
     """The nodes by what they make."""
 
-    def __init__(self, graph: OperationGraph) -> None:
-        self.constants = graph.constants
+    def __init__(self, graph: OperationGraph, constants: Mapping[str, Any]) -> None:
+        self.constants = constants
         self.made_by = {name: node for node in graph.nodes for name in node.outputs}
 
     def matches(self, name: str, pattern: Pattern) -> Iterator[dict[str, str]]:
@@ -95,6 +108,8 @@ class _Search:
         op, *inner = pattern
         node = self.made_by.get(name)
         if node is None or node.op != op or len(node.inputs) != len(inner):
+            return
+        if op == "Gemm" and {**_PLAIN, **node.attributes} != _PLAIN | {"transB": 1}:
             return
         orders = [node.inputs, node.inputs[::-1]] if op in ("Add", "Mul") else [node.inputs]
         for order in orders:
@@ -120,15 +135,21 @@ class _Search:
 
     def arrays(self, total: str, order: list[int]) -> tuple[Any, ...] | None:
         """x, h, and the arrays of the sum that the gates are parts of."""
-        for found in self.matches(total, _GATES):
+        for found in itertools.chain(self.matches(total, _GATES), self.matches(total, _TWO_BIASES)):
             U, W, b = (self.constants.get(found[name]) for name in "UWb")
             if U is None or W is None or b is None or not self.is_state(found["h"]):
                 continue
+            second = np.zeros_like(b)
+            if "d" in found:
+                second = self.constants.get(found["d"])
+            else:
+                U, W = U.T, W.T
             H = b.size // 4
-            if b.shape == (4 * H,) and U.shape[1:] == (4 * H,) and W.shape == (H, 4 * H):
-                U, W = (_ordered(one.T, order, H) for one in (U, W))
-                bias = np.concatenate([_ordered(b, order, H), np.zeros_like(b)])[None]
-                return found["x"], found["h"], U, W, bias
+            if second is None or not b.shape == second.shape == (4 * H,):
+                continue
+            if U.ndim == 2 and len(U) == 4 * H and W.shape == (4 * H, H):
+                U, W, b, second = (_ordered(one, order, H) for one in (U, W, b, second))
+                return found["x"], found["h"], U, W, np.concatenate([b, second])[None]
         return None
 
     def is_state(self, name: str) -> bool:

@@ -347,6 +347,8 @@ def _call(layer: KerasLayer, node: Any) -> KerasCall:
         merged = {key: value for one in options for key, value in one.items()}  # each input repeats them
         arguments: list[Any] = []
         read: Callable[[Any], Ref | None] = _listed
+    elif isinstance(node, dict) and node and not {"args", "kwargs"}.intersection(node):
+        layer.refuse(f"takes its inputs by name ({', '.join(map(str, node))[:80]}), which is not supported")
     else:
         call = Fields(layer.settings.source, f"{layer.settings.where}: inbound_nodes", node)
         given = list(_flat(call.items("args")))

@@ -11,7 +11,7 @@ import numpy as np
 from lrpnumpy.files.build.network import NetworkBuild
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.cells import gru, lstm, rnn
-from lrpnumpy.files.torch.chain import AttentionStep, Step, Word, is_branched, single
+from lrpnumpy.files.torch.chain import Step, Word, is_branched, single
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
@@ -40,7 +40,8 @@ _EPS = 1e-5  # of PyTorch's norms, by default
 TWO_WAYS = (
     "reads in two directions, and the file does not say how the steps become a prediction; say readout='last' "
     "(h_n: each direction's own final state, torch.cat([h_n[-2], h_n[-1]], dim=1)), readout='last-row' (out[:, -1]: "
-    "the last step, where the backward direction has read a single step) or readout='mean' (out.mean(dim=1))"
+    "the last step, where the backward direction has read a single step), readout='mean' (out.mean(dim=1)) or "
+    "readout='every' (one prediction per step)"
 )
 LAST_STEP = (
     "the last step is taken as the prediction (out[:, -1] or h_n[-1] in PyTorch code): say readout='last' if that is "
@@ -69,8 +70,6 @@ class TorchBuild:
                 layers += [] if step == "linear" else [self.activation(layers, step)]
             elif isinstance(step, Word):
                 layers += self.word(step)
-            elif isinstance(step, AttentionStep):
-                layers.append(self.attention(step))
             elif step.recurrent:
                 layers += [self.recurrent(step, k) for k in range(step.depth)]
             elif step.kind == "embedding":
@@ -78,9 +77,9 @@ class TorchBuild:
                 self.assume("no token id is skipped as padding")
             else:
                 layers.append(LAYERS[step.kind](self, step))
-        readout = self.readout(recurrent_modules(steps)[-1].two_way)
-        if readout == "attention":  # which is one of the layers
-            readout = "every"
+        readout = "every"  # with an attention, which is one of the layers
+        if not any(isinstance(step, Word) and step.name == "attention" for step in steps):
+            readout = self.readout(recurrent_modules(steps)[-1].two_way)
         return Model(layers, embedding=embedding, readout=readout, output=output)  # type: ignore[arg-type]
 
     def graph(self, steps: list[Step], output: str) -> Model:
@@ -145,8 +144,6 @@ class TorchBuild:
             return [] if step == "linear" else [Activation(step)]
         if isinstance(step, Word):
             return self.magnitude(width) if step.name == "magnitude" else self.word(step)
-        if isinstance(step, AttentionStep):
-            return [self.attention(step)]
         return [LAYERS[step.kind](self, step)]
 
     def magnitude(self, width: int) -> list[Layer]:
@@ -160,6 +157,8 @@ class TorchBuild:
         """What `layers` names that has no arrays."""
         if word.name == "repeat":
             return [Repeat()]
+        if word.name == "attention":
+            return [self.attention(**word.settings)]
         if word.name == "pad":
             ends = word.settings["before"], word.settings["after"]
             return [Pad(*ends, mode="reflect") if "mode" in word.settings else Pad(*ends)]
@@ -209,15 +208,16 @@ class TorchBuild:
             return [Pad(padding, padding), AvgPool1D(size, stride)]
         return [AvgPool1D(size, stride, (padding, padding))]
 
-    def attention(self, step: AttentionStep) -> Layer:
+    def attention(self, inner: Module | None, score: Module) -> Layer:
         """A sum of the steps, weighted by a softmax."""
-        v = self.array(step.score, "weight")[0]
-        c = float(self.array(step.score, "bias")[0]) if "bias" in step.score.shapes else 0.0
-        self.assume(f"the steps are weighted by the softmax over the steps of {step.shown}")
-        if step.inner is None:
+        v, c = self.array(score, "weight")[0], 0.0
+        if "bias" in score.shapes:
+            c = float(self.array(score, "bias")[0])
+        shown = score.name if inner is None else f"{score.name}(tanh({inner.name}))"
+        self.assume(f"the steps are weighted by the softmax over the steps of {shown}")
+        if inner is None:
             return AttentionPool(v, c=c)
-        b = self.array(step.inner, "bias") if "bias" in step.inner.shapes else None
-        return AttentionPool(v, self.array(step.inner, "weight"), b, c)
+        return AttentionPool(v, self.array(inner, "weight"), self.bias(inner), c)
 
     def vectors(self, module: Module) -> np.ndarray:
         """The vectors of an Embedding, those longer than its max_norm shortened as PyTorch does on use."""
@@ -230,7 +230,7 @@ class TorchBuild:
 
     def linear(self, module: Module) -> Layer:
         """A Linear."""
-        return Dense(self.array(module, "weight"), self.array(module, "bias") if "bias" in module.shapes else None)
+        return Dense(self.array(module, "weight"), self.bias(module))
 
     def prelu(self, module: Module) -> Layer:
         """An activation whose slopes are learned."""
@@ -259,15 +259,21 @@ class TorchBuild:
 
     def conv(self, module: Module) -> Layer:
         """A convolution over the steps, its channels the features."""
+        if not module.settings:
+            self.assume(f"{module.name} is a Conv1d with stride 1 and without padding")
         one = {key: single(module.settings.get(key, 1)) for key in ("stride", "dilation", "groups")}
         padding = single(module.settings.get("padding", 0))
         if any(type(n) is not int for n in one.values()) or not (type(padding) is int or padding in ("same", "valid")):
             raise self.source.error(module.name, "is a Conv1d whose settings are not understood")
         K = np.ascontiguousarray(self.array(module, "weight").transpose(0, 2, 1))  # (out, width, in)
-        d = self.array(module, "bias") if "bias" in module.shapes else None
+        d = self.bias(module)
         if K.shape[1] == 1 and padding in (0, "same", "valid") and set(one.values()) == {1}:
             return Dense(K[:, 0], d)  # also after a readout, where there are no steps
         return Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
+
+    def bias(self, module: Module) -> np.ndarray | None:
+        """The bias of a module, if it has one."""
+        return self.array(module, "bias") if "bias" in module.shapes else None
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
         """One array of a module."""

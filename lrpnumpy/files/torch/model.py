@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lrpnumpy.files.hints import NETWORK, TORCH_READOUTS, Hints, layer_hints
+from lrpnumpy.files.hints import NETWORK, Hints, layer_hints
 from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
@@ -20,7 +20,7 @@ from lrpnumpy.files.torch.layers import TorchBuild
 from lrpnumpy.files.torch.modules import find, paths_of
 from lrpnumpy.files.torch.pickled import Described
 from lrpnumpy.files.torch.saved import Saved, SavedLegacy, SavedZip
-from lrpnumpy.model import OUTPUTS
+from lrpnumpy.model import OUTPUTS, READOUTS
 
 ASSUMED = (
     "PyTorch arrays do not contain the program that uses them; assumed: {}; pass check=(x, y), an input and the scores "
@@ -76,7 +76,7 @@ def hints(source: Source, config: Any, given: Hints) -> Hints:
     if unknown := set(said.value) - set(NETWORK):
         said.refuse(f"may have {', '.join(NETWORK[:-1])} and {NETWORK[-1]}, it has {sorted(map(str, unknown))}")
     found = Fields(source, "config", {**remarks, **said.value, **given.given})
-    for key, known in (("readout", TORCH_READOUTS), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
+    for key, known in (("readout", READOUTS), ("output", OUTPUTS), ("nonlinearity", ("tanh", "relu"))):
         if found.has(key) and found.value[key] not in known:
             raise source.error("", f"{key} must be one of {', '.join(known)}, got {kind_of(found.value[key])}")
     texts: dict[str, Any] = {key: found.string(key) for key in ("readout", "output", "nonlinearity") if found.has(key)}

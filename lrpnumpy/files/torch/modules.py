@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lrpnumpy.files.hints import LayerHint
-from lrpnumpy.files.safe import Source, nearby
+from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
@@ -26,8 +26,6 @@ _RENAMED = {  # how names end with other writers, and with PyTorch
 }  # fmt: skip
 _RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func", "metric", "metrics")  # modules used in training only
-ADVICE = "; say layers=[...] with the names of those that are used, in the order in which they are applied"
-CONV = "say its settings in layers, as 'conv(stride=1, padding=0)', or save the whole module"
 GATES = ("i", "f", "g", "o")
 
 
@@ -125,7 +123,7 @@ def find(
     said: list[LayerHint] | None,
     assumed: list[str],
 ) -> list[Module]:
-    """All modules, in the order of the names; those that are not supported are refused together."""
+    """All modules, in the order of the names, or those that the caller names."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
     unused: list[str] = []
     for name, path in paths.items():
@@ -144,50 +142,29 @@ def find(
         found = _chosen(source, found, said, unused)
     if unused:
         assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
-    if said is None and all(module.kind == "conv" for module in found if module.problem):
-        _ask_for_settings(source, found)
-    if wrong := [module.shown for module in found if module.problem]:
-        kind = next(module.problem for module in found if module.problem).partition(",")[0]
-        near = "" if kind in NAMES.values() else nearby(kind, NAMES.values())
-        more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
-        raise source.error(
-            "",
-            f"has modules that are not supported: {', '.join(wrong[:20])}{more}{near}{ADVICE} if the network does "
-            "without them",
-        )
     return found
-
-
-def _ask_for_settings(source: Source, modules: list[Module]) -> None:
-    """Raise where there are convolutions, whose settings the arrays do not tell."""
-    names = [f"{one.name}(stride=1, padding=0)" if one.problem else one.name for one in modules if one.kind != "other"]
-    if convs := [one.name for one in modules if one.problem]:
-        raise source.error(
-            "",
-            f"has convolutions, {', '.join(convs)[:200]}, whose stride and padding a state_dict does not hold, nor "
-            f"what is between them; say layers={names} with their settings, in the order in which they are applied, "
-            "and with the activations between them, such as 'relu'; or save the whole module",
-        )
 
 
 def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused: list[str]) -> list[Module]:
     """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
-    chosen: list[Module] = []
+    chosen: dict[str, Module] = {}
     used: set[str] = set()
-    for entry in said:
+    for name, settings in said:
         source.budget.visit("layers", len(modules))
-        if set(GATES) <= set(entry.settings):
-            chosen.append(_of_gates(source, entry, modules))
-            used |= {str(entry.settings[gate]) for gate in GATES}
-        elif (module := called(entry.name, modules)) is not None:
-            used.add(module.name)
-            if entry.settings or module.shapes.get("weight", ())[2:] == (1,):
-                module = replace(module, settings={**module.settings, **entry.settings}, problem="")
-            chosen.append(module)
+        if set(GATES) <= set(settings):
+            chosen[name] = _of_gates(source, LayerHint(name, settings), modules)
+            used |= {str(settings[gate]) for gate in GATES}
+        elif name == "attention" and settings:
+            linears = [called(str(one), modules) for one in settings.values()]
+            chosen |= {module.name: module for module in linears if module is not None}
+        elif (module := called(name, modules)) is not None:
+            if module.problem:
+                raise source.error(module.name, f"is {module.problem}, which is not supported in layers")
+            chosen[module.name] = replace(module, settings={**module.settings, **settings})
     for module in modules:
-        if module.name not in used:
+        if module.name not in used and module.name not in chosen:
             unused += [f"{module.name}.{leaf}" if module.name else leaf for leaf in module.shapes]
-    return chosen
+    return [*chosen.values()]
 
 
 def called(name: str, modules: Sequence[Any]) -> Any:
@@ -231,8 +208,7 @@ def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePar
         if kind == "Conv1d" and settings.get("padding_mode") == "zeros":
             return Module(name, "conv", shapes, settings=settings)
         if part is None:
-            problem = f"Conv1d, weight {weight}, whose stride and padding a state_dict does not say: {CONV}"
-            return Module(name, "conv", shapes, problem=problem)
+            return Module(name, "conv", shapes)
     return None
 
 
