@@ -26,7 +26,7 @@ from benchmarks.paper.sentiment import Setting
 from benchmarks.paper.tables import NAMES
 from benchmarks.paper.train_toy import train_all
 from lrpnumpy.encode import encode_all
-from lrpnumpy.evaluate import programs, truth
+from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.case import Explainer
 
 WANTED = 20  # GRU networks of each task
@@ -201,7 +201,7 @@ def closing_gates() -> Iterator[Piece]:
                 by_feature = lrp.explain_all(model, sequences, name, 0, unit="feature").feature_relevance
                 at = np.concatenate(right) != 0
                 mark = abs(by_feature[at][:, network.program.columns.index("a")]).sum() / abs(by_feature[at]).sum()
-                cells.append(f"{100 * truth.share(steps, at):.0f} / {100 * mark:.0f}")
+                cells.append(f"{100 * programs.share(steps, at):.0f} / {100 * mark:.0f}")
             rows.append([f"{cell}, {closed}", f"{error:.2f}", *cells])
     yield Table(
         "beyond_gates",

@@ -219,12 +219,13 @@ def saturated(model: lrp.Model, sentences: list[list[str]]) -> float:
     """Share of gates and candidates within 0.05 of the end of their range, in %."""
     hits = total = 0
     for words in sentences:
-        for states in lrp.predict(model, words, trace=True)[1]:
-            if hasattr(states, "gates"):
-                gates = states.gates.copy()
-                gates[:, 2] = (gates[:, 2] + 1) / 2  # g lies from -1 to 1
-                hits += int(np.sum(abs(gates - 0.5) > 0.45))
-                total += gates.size
+        for name, values in lrp.trace(model, words).items():
+            gate = name.rpartition("/")[2]
+            if gate in ("i", "f", "g", "o"):
+                if gate == "g":  # it lies from -1 to 1
+                    values = (values + 1) / 2
+                hits += int(np.sum(abs(values - 0.5) > 0.45))
+                total += values.size
     return 100 * hits / total
 
 

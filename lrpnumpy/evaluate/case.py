@@ -293,8 +293,3 @@ def case_of(
         case.found.append(one(model, sequences, request, units != ("step",), 1))
         case.seconds.append(time.perf_counter() - began)
     return case
-
-
-def measure_cost(case: Case) -> Values:
-    """Time of an explanation over that of one forward pass."""
-    return {"cost": (np.array(case.seconds)[:, None], np.array([case.forward]))}

@@ -1,4 +1,6 @@
-"""What is more than chance: intervals and p-values from a paired bootstrap, corrected for the number of comparisons."""
+"""What is more than chance: intervals and p-values from a paired bootstrap, corrected for the number of comparisons;
+and correlations.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +82,21 @@ def half_widths(drawn: np.ndarray) -> np.ndarray:
         low, high = np.percentile(drawn[:, [k]] - drawn, LIMITS, axis=0)
         found[k] = (high - low) / 2
     return found
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """(T,) rank of each value; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+
+
+def spearman(ones: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
+    """(n,) rank correlation of two relevances of each sequence; 0 where one of them is constant."""
+    return np.array([pearson(ranks(a), ranks(b)) for a, b in zip(ones, others, strict=True)])
+
+
+def pearson(a: np.ndarray, b: np.ndarray) -> float:
+    """Correlation of two arrays (T,); 0 where one of them is constant."""
+    a, b = a - a.mean(), b - b.mean()
+    size = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / size) if size > 0 else 0.0

@@ -14,11 +14,11 @@ from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, float_array, one_of, shown
 from lrpnumpy.corpus.work import settle
 from lrpnumpy.encode import EncodedRecord, as_records, encode, encode_all
-from lrpnumpy.evaluate import randomisation, removal, truth
-from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, measure_cost, numbers_of
+from lrpnumpy.evaluate import measures as measuring
+from lrpnumpy.evaluate import programs
+from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
 from lrpnumpy.evaluate.state import State
-from lrpnumpy.evaluate.supported import measure_evidence
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.methods.reference import vectors
@@ -29,10 +29,10 @@ PART = 64  # sequences that are measured, and stored, together
 SEED = 0
 TRUTH = "truth"  # the only measure that does not look at the data; it does not enter the rank
 MEASURES: dict[str, Callable[[Case], Values] | None] = {
-    "removal": removal.measure_removal,
-    "changes": removal.measure_changes,
-    "evidence": measure_evidence,
-    "randomisation": randomisation.measure,
+    "removal": measuring.measure_removal,
+    "changes": measuring.measure_changes,
+    "evidence": measuring.measure_evidence,
+    "randomisation": measuring.measure_randomisation,
     TRUTH: None,
 }
 
@@ -102,7 +102,7 @@ def rank_methods(
             one(model, sequences[:1], {}, units != ("step",), 1)
         jobs: dict[str, Callable[[], Values]] = {str(k): partial(measured, k) for k in range(0, len(sequences), PART)}
         if TRUTH in chosen:
-            jobs[TRUTH] = partial(truth.measure, every, SEED)
+            jobs[TRUTH] = partial(programs.measure_truth, every, SEED)
         parts = []
         with (
             State(state, said) as store,
@@ -133,7 +133,7 @@ def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
 
 
 def _all_of(case: Case, chosen: Sequence[str]) -> Values:
-    out = measure_cost(case)
+    out = measuring.measure_cost(case)
     for name in chosen:
         measure = MEASURES[name]
         if measure is not None:

@@ -9,7 +9,7 @@ from networks import dense, gru, lstm
 import lrpnumpy as lrp
 from lrpnumpy import LrpError
 from lrpnumpy.__main__ import main
-from lrpnumpy.evaluate import chance, correlation, randomisation, rank, removal, truth
+from lrpnumpy.evaluate import chance, measures, programs, rank
 from lrpnumpy.evaluate.case import case_of, explainers
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 
@@ -67,15 +67,15 @@ def test_removal_and_changes_are_what_a_slow_loop_finds(model, rng, how, unit):
         return probability(model, replaced(x, gone, unit, instead), c)
 
     order = np.argsort(-R, kind="stable")
-    at = removal.levels(len(order))
+    at = measures.levels(len(order))
     area = np.mean([value(order[::-1][:k]) - value(order[:k]) for k in at])
-    found = removal.measure_removal(some)[f"{unit}s"]
+    found = measures.measure_removal(some)[f"{unit}s"]
     np.testing.assert_allclose(found[0][0, 0], area, atol=1e-12)
     alone = np.argsort([value(np.array([k])) for k in range(len(order))], kind="stable")
     best = np.mean([value(alone[::-1][:k]) - value(alone[:k]) for k in at])
     np.testing.assert_allclose(found[1][0], max(best, *found[0][:, 0]), atol=1e-12)
-    changes, rng_again = removal.measure_changes(some), some.rng(1)
-    random = [[rng_again.permutation(count) for count in some.counts(unit)] for _ in range(removal.RANDOM)]
+    changes, rng_again = measures.measure_changes(some), some.rng(1)
+    random = [[rng_again.permutation(count) for count in some.counts(unit)] for _ in range(measures.RANDOM)]
     steps = range(max(1, len(order) // 2) + 1)
     by_chance = np.mean([abs(np.diff([value(one[0][:k]) for k in steps])).sum() for one in random])
     for name, sign in (("difference", -1), ("preservation", 1)):
@@ -91,10 +91,10 @@ def test_the_best_order_of_an_additive_network_is_found(rng):
     model = lrp.Model([lrp.Dense([[1.0, -2.0, 0.5]]), lrp.RNN(one, one, activation="linear")])
     sequences = data(rng, 6, 4, 8)
     some = case(model, sequences, ["gradient-x-input"])
-    for areas, best in removal.measure_removal(some).values():
+    for areas, best in measures.measure_removal(some).values():
         np.testing.assert_allclose(areas[0], best)
     products = [np.sort(abs(x * [1.0, -2.0, 0.5]).ravel()) for x in sequences]
-    high, low = (removal.measure_changes(some)[name][0][0] for name in ("difference", "preservation"))
+    high, low = (measures.measure_changes(some)[name][0][0] for name in ("difference", "preservation"))
     for k, sizes in enumerate(products):  # a / (a + b), with the same b in both
         largest, smallest = sizes[-(len(sizes) // 2) :].sum(), sizes[: len(sizes) // 2].sum()
         np.testing.assert_allclose(largest * (1 / high[k] - 1), smallest * (1 / low[k] - 1), rtol=1e-9)
@@ -103,47 +103,47 @@ def test_the_best_order_of_an_additive_network_is_found(rng):
 
 @pytest.mark.parametrize("count", [2, 3, 9, 10, 11, 37, 365])
 def test_levels_have_a_mirror(count):
-    levels = removal.levels(count)
+    levels = measures.levels(count)
     assert levels.min() >= 1 and levels.max() <= count - 1 and len(levels) <= 10
     assert set(count - levels) == set(levels)
     if count < 10:
         assert levels.tolist() == [*range(1, count)]
-    assert removal.levels(1).tolist() == []
+    assert measures.levels(1).tolist() == []
 
 
 def test_long_sequences_are_replaced_in_groups(rng):
     model = lrp.Model([gru(rng, 3, 2), dense(rng, 2, 1)])
-    found = removal.measure_removal(case(model, data(rng, 2, 70, 70), ["lrp-all"]))
+    found = measures.measure_removal(case(model, data(rng, 2, 70, 70), ["lrp-all"]))
     assert all((best > 0).all() for _, best in found.values())
 
 
 def test_rank_correlation_is_that_of_ranks(rng):
     a = np.array([3.0, 1, 1, 5])
-    assert correlation.ranks(a).tolist() == [3, 1.5, 1.5, 4]
+    assert chance.ranks(a).tolist() == [3, 1.5, 1.5, 4]
     b = rng.normal(size=4)
-    expected = np.corrcoef(correlation.ranks(a), correlation.ranks(b))[0, 1]
-    np.testing.assert_allclose(correlation.spearman([a, a], [b, np.zeros(4)]), [expected, 0])
+    expected = np.corrcoef(chance.ranks(a), chance.ranks(b))[0, 1]
+    np.testing.assert_allclose(chance.spearman([a, a], [b, np.zeros(4)]), [expected, 0])
 
 
 def test_randomisation_replaces_layers_from_the_top(model, rng):
-    models = randomisation.cascade(model, np.random.default_rng((0, 2)))
+    models = measures.cascade(model, np.random.default_rng((0, 2)))
     assert len(models) == 2
     assert (models[0].layers[1].V != model.layers[1].V).all() and models[0].layers[0] is model.layers[0]
     assert models[1].layers[1] is models[0].layers[1] and (models[1].layers[0].W != model.layers[0].W).all()
     sequences = data(rng)
     some = case(model, sequences, ["lrp-all"])
-    found = randomisation.measure(some)["randomisation"][0][0]
+    found = measures.measure_randomisation(some)["randomisation"][0][0]
     expected = []
     for x, c in zip(sequences, some.request["target"], strict=True):
         before = lrp.explain(model, x, "lrp-all", int(c)).relevance
         after = [lrp.explain(m, x, "lrp-all", int(c)).relevance for m in models]
-        expected.append(np.mean([abs(correlation.spearman([before], [r])[0]) for r in after]))
+        expected.append(np.mean([abs(chance.spearman([before], [r])[0]) for r in after]))
     np.testing.assert_allclose(found, expected)
 
 
 def test_a_bidirectional_network_is_randomized_in_both_directions(rng):
     model = lrp.Model([lrp.Bidirectional(lstm(rng, 3, 2), lstm(rng, 3, 2)), dense(rng, 4, 2)])
-    last = randomisation.cascade(model, rng)[-1].layers[0]
+    last = measures.cascade(model, rng)[-1].layers[0]
     assert (last.forward.U != model.layers[0].forward.U).all() and (last.backward.W != model.layers[0].backward.W).all()
 
 
@@ -197,7 +197,7 @@ def test_equal_methods_are_seldom_told_apart(n):
 
 
 def test_random_numbers_come_last_on_the_data_and_truth_is_a_table_of_its_own(rng, monkeypatch):
-    monkeypatch.setattr(truth, "SEQUENCES", 12)
+    monkeypatch.setattr(programs, "SEQUENCES", 12)
     model = lrp.Model([gru(rng, 3, 3), dense(rng, 3, 2)])
     methods = ["gradient-x-input", "occlusion-f", "lrp-all", "random"]
     measures = ("removal", "changes", "evidence", "truth", "randomisation")
