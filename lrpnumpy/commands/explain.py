@@ -1,16 +1,16 @@
-"""Commands `explain` and `counterfactual`: one sentence or one series."""
+"""Commands `explain` and `counterfactual`: one sentence, or one series of a file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 import lrpnumpy as lrp
-from lrpnumpy import encode
-from lrpnumpy.commands import inputs
+from lrpnumpy.checks import parse_json
 from lrpnumpy.commands.common import (
     FORMULAS,
     HINTS,
@@ -24,16 +24,17 @@ from lrpnumpy.commands.common import (
     method_options,
     write,
 )
+from lrpnumpy.files import npy
+from lrpnumpy.files.archive import read_npz
+from lrpnumpy.files.safe import MAX_BYTES, Budget, Source, open_file, size_of
+from lrpnumpy.series import read_csv
 
 
 def run_explain(options: argparse.Namespace) -> None:
     """Explain one sentence, or one series of numbers from a file."""
-    from lrpnumpy.kernels import compile as kernels
     from lrpnumpy.page import card_page
     from lrpnumpy.show import terminal
 
-    if kernels.mode == "background":
-        kernels.mode = "small"  # one sentence: by the time a kernel is compiled the program is over
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
     _check_form(model, x, options)
@@ -67,7 +68,7 @@ def run_counterfactual(options: argparse.Namespace) -> None:
     _check_form(model, x, options)
     records = None
     if options.records:
-        records = [inputs.read(path) for path in options.records]
+        records = [read(path) for path in options.records]
     found = lrp.counterfactual(
         model, x, class_of(options.target), change=options.change, records=records, most=options.most
     )
@@ -84,16 +85,50 @@ def _input(options: argparse.Namespace) -> Any:
     if options.text is not None and options.input is not None:
         raise lrp.LrpError("a sentence and --input FILE were both given; pass one of them.")
     if options.input is not None:
-        return inputs.read(options.input)
+        return read(options.input)
     if not options.text.strip():
         raise lrp.LrpError("the sentence is empty; pass at least one word.")
     return options.text
 
 
+def read(name: str) -> Any:
+    """The input in a file; whatever is wrong with it is an LrpError."""
+    path = Path(name)
+    readers = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
+    try:
+        return readers.get(path.suffix.lower(), _csv)(path)
+    except (OSError, ValueError) as error:
+        must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
+        if isinstance(error, FileNotFoundError):
+            raise lrp.LrpError(f"{path}: no such file; {must}.json file.") from None
+        reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
+        raise lrp.LrpError(f"--input: cannot read {path}: {reason}; {must}.json file.") from None
+
+
+def _npy(path: Path) -> Any:
+    with open_file(path) as stream:
+        return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
+
+
+def _content(stream: IO[bytes]) -> bytes:
+    """The content of a file, at most MAX_BYTES: Python allocates memory for all that it is asked to read."""
+    return stream.read(min(size_of(stream), MAX_BYTES))
+
+
+def _json(path: Path) -> Any:
+    with open_file(path) as stream:
+        return parse_json(_content(stream))
+
+
+def _csv(path: Path) -> lrp.Table:
+    with open_file(path) as stream:
+        return read_csv(_content(stream).decode("utf-8-sig"))
+
+
 def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
     """Check that a sentence is passed to a text model, and a table to a numeric one."""
     port = model.inputs[model.main]
-    words = any(encode.takes_words(one) for one in model.inputs.values())
+    words = any(one.takes_words for one in model.inputs.values())
     if isinstance(x, str) and not words:
         how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
         raise lrp.LrpError(

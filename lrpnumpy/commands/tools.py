@@ -1,11 +1,33 @@
-"""Commands `methods`, `compile` and `kernel`: the table of methods, kernels compiled ahead, and their source."""
+"""Commands of a few lines: `page`, `inspect`, `convert`, `methods`, `compile` and `kernel`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.common import Command, Flag
+from lrpnumpy import files
+from lrpnumpy.commands.common import HINTS, Command, Flag, hints_of
+from lrpnumpy.page.chosen import TAKE
+
+
+def run_page(options: argparse.Namespace) -> None:
+    """Write one HTML file to explore results: a table of all records, and the explanation of each."""
+    names = ("label", "name", "title", "most", "megabytes", "take", "seed")
+    results = [lrp.open_explanations(path) for path in options.results]
+    lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
+    print(f"wrote {options.page}", file=sys.stderr)
+
+
+def run_inspect(options: argparse.Namespace) -> None:
+    """Show the contents of a weight file, and all assumptions."""
+    print(files.inspect(options.file, **hints_of(options)))
+
+
+def run_convert(options: argparse.Namespace) -> None:
+    """Convert a weight file to the native format."""
+    files.convert(options.source, options.target, overwrite=options.overwrite, **hints_of(options))
+    print(f"wrote {options.target}", file=sys.stderr)
 
 
 def run_methods(options: argparse.Namespace) -> None:
@@ -28,8 +50,29 @@ def run_kernel(options: argparse.Namespace) -> None:
     print(text_of(options.cell, options.method), end="")
 
 
+PAGE = (
+    Flag("results RESULTS", "folder written by `lrpnumpy corpus`; several folders are shown as several methods",
+         more={"nargs": "+"}),
+    Flag("page PAGE.html", "output file; an existing file is replaced"),
+    Flag("--label COLUMN", "stored column with the true class or value of each record"),
+    Flag("--name COLUMN", "stored column with the name of each record"),
+    Flag("--title", "title of the page"),
+    Flag("--most N", "maximum number of records", int, 10_000),
+    Flag("--megabytes MB", "approximate maximum size of the page", float, 20.0),
+    Flag("--take", "if there are more records: a random sample, or the highest scores of each class", TAKE, "sample"),
+    Flag("--seed", "seed of the random sample", int, 0),
+)  # fmt: skip
+CONVERT = (
+    Flag("source", "weight file of any supported kind"),
+    Flag("target", "output file, in the native format"),
+    Flag("--overwrite", "replace the output file if it exists", bool, False),
+    *HINTS,
+)
 DTYPE = Flag("--dtype", "compile for this type only (default: both)", ("float32", "float64"))
 COMMANDS = {
+    "page": Command(run_page, PAGE),
+    "inspect": Command(run_inspect, (Flag("file", "weight file, or name of a bundled model"), *HINTS)),
+    "convert": Command(run_convert, CONVERT),
     "methods": Command(run_methods),
     "compile": Command(run_compile, (DTYPE,)),
     "kernel": Command(

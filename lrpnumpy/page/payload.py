@@ -53,12 +53,13 @@ from lrpnumpy.ledgers import Ledger, ReferenceLedger, SpanLedger
 from lrpnumpy.methods import METHODS
 from lrpnumpy.protocol import Comparison, Results
 from lrpnumpy.result import Explanation, InputPart
-from lrpnumpy.show.parts import claims_shares, step_unit
+from lrpnumpy.show.parts import claims_shares, short, step_unit
 from lrpnumpy.windows import Windows
 
 FORMAT = "lrpnumpy page 1"
 TESTED = 300  # explanations whose evidence is computed for a page
 SAME = 1e-3  # scores of one record by two methods may differ so much, relative to the largest: float32 and float64 may
+OPTION = 60  # characters of an option, at most
 UNIT = ("hidden", "unit", "step", "versus")  # options that say nothing about how a method computes
 
 
@@ -79,15 +80,25 @@ def payload(
     truth: of each of these records the true class, by index or name, or the true value; None where it is not known.
     names: of each of these records.
     """
-    which = np.arange(len(results[0])) if which is None else which
+    if which is None:
+        which = np.arange(len(results[0]))
     dictionary: dict[str, int] = {}
     columns = [_Columns(result, which, dictionary) for result in results]
     first = columns[0]
     for other in columns[1:]:
         first.check_same(other)
     example, count = first.example, len(which)
-    classes = example.classes or tuple(["score"] if len(example.scores) == 1 else map(str, range(len(example.scores))))
+    classes = example.classes or tuple(map(str, range(len(example.scores))))
+    if classes == ("0",):
+        classes = ("score",)
     called = _unique(columns)
+    probabilities, known = None, None
+    if first.probabilities:
+        probabilities = _stacked(first.probabilities, (count, len(classes)))
+    if truth is not None:
+        known = _truth(truth, classes, example.is_regression)
+    if numbers is None:
+        numbers = which.tolist()
     return {
         "format": FORMAT,
         "title": title,
@@ -95,11 +106,11 @@ def payload(
         "classes": [*classes],
         "regression": example.is_regression,
         "unit": example.output_unit,
-        "numbers": [*(which.tolist() if numbers is None else numbers)],
-        "names": None if names is None else [*map(str, names)],
+        "numbers": [*numbers],
+        "names": names and [*map(str, names)],
         "scores": _stacked(first.scores, (count, len(classes))),
-        "probabilities": _stacked(first.probabilities, (count, len(classes))) if first.probabilities else None,
-        "truth": None if truth is None else _truth(truth, classes, example.is_regression),
+        "probabilities": probabilities,
+        "truth": known,
         "memory": _has_memory(example),
         "dictionary": [*dictionary],
         "inputs": [one.shared() for one in first.inputs.values()],
@@ -154,9 +165,10 @@ class _Columns:
         off = np.abs(mine - its).max(axis=1) > SAME * np.maximum(np.abs(mine).max(axis=1), 1e-6)
         for name, one in self.inputs.items():
             differs = one.differs(other.inputs[name])
-            if len(differs) or off.any():
-                k = int(differs[0]) if len(differs) else int(np.flatnonzero(off)[0])
-                what = f"steps of {name!r}" if len(differs) else "scores"
+            what = f"steps of {name!r}"
+            if not len(differs):
+                differs, what = np.flatnonzero(off), "scores"
+            for k in differs[:1]:
                 raise LrpError(
                     f"results of one page must be of the same records and model, got other {what} at record {k} by "
                     f"{other.example.method} than by {self.example.method}."
@@ -165,22 +177,25 @@ class _Columns:
     def method(self, name: str) -> dict[str, Any]:
         """The part of this result that not all results share."""
         e, count = self.example, len(self.scores)
-        every = e.target == "all"
-        names, ledger = None, None
+        names, ledger, targets, description = None, None, None, None
+        if e.target != "all":
+            targets = np.array(self.targets, np.int32)
+        if e.method in METHODS:
+            description = METHODS[e.method].description
         if self.ledgers:
             names = [*dict.fromkeys(entry for one in self.ledgers for entry in one)]
             none = np.zeros_like(self.ledgers[0]["inputs"])
             values = [[one.get(entry, none) for entry in names] for one in self.ledgers]
             rows = np.array(values, np.float32).reshape(count, len(names), -1)  # (N, entries, K)
             ledger = np.ascontiguousarray(np.moveaxis(rows, -1, 0))
-        options = {key: _short(value) for key, value in (e.options or {}).items() if value is not None}
+        options = {key: short(value, OPTION) for key, value in (e.options or {}).items() if value is not None}
         return {
             "name": name,
             "method": e.method,
             "options": {key: value for key, value in options.items() if key not in UNIT},
-            "description": METHODS[e.method].description if e.method in METHODS else None,
+            "description": description,
             "shares": claims_shares(e),
-            "targets": None if every else np.array(self.targets, np.int32),
+            "targets": targets,
             "ends": np.array(self.ends, np.uint32),
             "versus": e.versus,
             "entries": names,
@@ -202,6 +217,7 @@ class _Input:
         self.first: list[int] = []
         self.tables: list[InputPart] = []  # with the steps of each record, or of the series
         self.steps: list[np.ndarray] = []  # of each of these
+        self.rows = 0  # steps of all of these
         if series is not None:
             self._add_steps(series[0])
 
@@ -211,7 +227,7 @@ class _Input:
         if self.series is not None:
             self.first.append(int(self.series[1][k]))
         else:
-            self.first.append(self.first[-1] + len(self.steps[-1]) if self.first else 0)
+            self.first.append(self.rows)
             self._add_steps(part)
 
     def _add_steps(self, part: InputPart) -> None:
@@ -219,6 +235,7 @@ class _Input:
         texts = part.step_names if named else [""] * part.relevance.shape[-1]
         found = self.dictionary
         self.tables.append(part)
+        self.rows += len(texts)
         self.steps.append(np.array([found.setdefault(text, len(found)) for text in texts], np.uint32))
 
     @property
@@ -237,26 +254,30 @@ class _Input:
         part = self.parts[0]
         if part.tokens is not None:
             return "words"
-        return "vector" if part.relevance.shape[-1] == 1 and part.feature_relevance is not None else "series"
+        if part.relevance.shape[-1] == 1 and part.feature_relevance is not None:
+            return "vector"
+        return "series"
 
     def shared(self) -> dict[str, Any]:
         """What is the same for all methods."""
-        part, steps, tables = self.parts[0], np.concatenate(self.steps), self.tables
+        part, tables = self.parts[0], self.tables
+        steps: np.ndarray | None = np.concatenate(self.steps)
         marks = values = None
         if any(one.marks is not None for one in tables):
-            none = np.zeros(len(steps), np.uint8)
-            marks = np.concatenate(
-                [none[: one.relevance.shape[-1]] if one.marks is None else one.marks for one in tables]
-            ).astype(np.uint8)
-        if (
-            len({None if one.values is None else one.values.shape[1:] for one in tables}) == 1
-            and part.values is not None
-            and part.tokens is None
-        ):
+            every = [np.zeros(one.relevance.shape[-1]) if one.marks is None else one.marks for one in tables]
+            marks = np.concatenate(every).astype(np.uint8)
+        shapes = {np.asarray(one.values).shape[1:] for one in tables}
+        if part.values is not None and part.tokens is None and len(shapes) == 1:
             values = np.concatenate([np.asarray(one.values, np.float32) for one in tables])
         features: Sequence[str] = part.features or ()
         if not features and self.kind != "words":
-            features = part.feature_names or [f"x{d}" for d in range(0 if values is None else values.shape[1])]
+            features = part.feature_names
+            if not features and values is not None:
+                features = [f"x{d}" for d in range(values.shape[1])]
+        if not self.named:
+            steps = None
+        elif len(self.dictionary) <= 1 << 16:
+            steps = steps.astype(np.uint16)  # type: ignore[union-attr]
         return {
             "name": self.name,
             "kind": self.kind,
@@ -264,7 +285,7 @@ class _Input:
             "features": [*features] or None,
             "starts": np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.uint32),
             "first": np.array(self.first, np.uint32),
-            "steps": _narrow(steps, len(self.dictionary)) if self.named else None,
+            "steps": steps,
             "marks": marks,
             "values": values,
         }
@@ -294,8 +315,9 @@ def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 
 def some(result: Any, which: np.ndarray) -> Any:
     """The explanations of a result at these places."""
-    take: Callable[..., Any] | None = getattr(result, "some", None)  # of a file: a block at a time
-    return take(which) if take is not None else (result[k] for k in which.tolist())
+    if hasattr(result, "some"):  # of a file: a block at a time
+        return result.some(which)
+    return (result[k] for k in which.tolist())
 
 
 def _whole_series(result: Any, name: str) -> tuple[InputPart, np.ndarray] | None:
@@ -329,13 +351,8 @@ def _unique(columns: Sequence[_Columns]) -> list[str]:
         places = [k for k, one in enumerate(found) if one == name]
         keys = [key for key in options[places[0]] if len({str(options[k].get(key)) for k in places}) > 1]
         for k in places:
-            found[k] = " ".join([name, *(f"{key}={_short(options[k].get(key))}" for key in keys)])
+            found[k] = " ".join([name, *(f"{key}={short(options[k].get(key), OPTION)}" for key in keys)])
     return [f"{name} ({k + 1})" if found.count(name) > 1 else name for k, name in enumerate(found)]
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -> np.ndarray:
@@ -356,10 +373,6 @@ def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -
 
 def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     return np.array(rows, np.float32).reshape(shape)
-
-
-def _narrow(indices: np.ndarray, size: int) -> np.ndarray:
-    return indices.astype(np.uint16) if size <= 1 << 16 else indices
 
 
 # -- to JSON -------------------------------------------------------------------------------------------------
@@ -393,7 +406,10 @@ def results_of(given: Any) -> list[Any]:
         return [[given]]
     if not isinstance(given, Results):
         try:
-            some = given if isinstance(given, (list, tuple)) else [given[0]] if len(given) else []
+            count = len(given)
+            if not isinstance(given, (list, tuple)):
+                count = min(count, 1)  # it is read on demand
+            some = [given[k] for k in range(count)]
         except Exception:  # whatever it is, it is not a sequence
             some = [None]
         if not all(isinstance(one, Explanation) for one in some):

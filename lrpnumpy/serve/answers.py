@@ -48,18 +48,23 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     x = _input(model, asked)
     methods = _methods(asked.get("methods", [model.method]))
     options = _options(asked.get("options", {}))
-    common = {"target": _target(model, asked.get("target")), "step": asked.get("step")}
+    common = {"target": asked.get("target"), "step": asked.get("step")}
+    if model.outputs <= CLASSES:  # every class, where there are few: then the page switches between them by itself
+        common["target"] = "all"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         every = [explain(model, x, method, **common, **own_options(method, options)) for method in methods]
-        phrase = None
+        phrase, other = None, None
         if asked.get("phrase") is not None:
-            phrase = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans[0]
-        other = _counterfactual(model, x) if asked.get("counterfactual") else None
+            (span,) = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans or ()
+            scores = [value if np.isfinite(value) else None for value in np.atleast_1d(span.relevance).tolist()]
+            phrase = {"start": span.start, "stop": span.stop, "scores": scores}
+        if asked.get("counterfactual"):
+            other = _counterfactual(model, x)
     found = every[0]
     return {
         "page": payload([[one] for one in every], title="Live"),
-        "phrase": None if phrase is None else {"start": phrase.start, "stop": phrase.stop, "scores": _listed(phrase)},
+        "phrase": phrase,
         "counterfactual": other,
         "predicted": found.predicted,
         "warnings": [*dict.fromkeys(str(one.message) for one in caught)],
@@ -77,12 +82,11 @@ def _counterfactual(model: Model, x: Any) -> dict[str, Any]:
         if not change:
             raise LrpError("the prediction is that of the reference already; change a value and ask again.")
     found = counterfactual(model, x, change=change, most=MOST_CHANGES)
-    changed: Any = {"text": " ".join(found.x)} if isinstance(found.x, list) else {"values": found.x.tolist()}
+    if isinstance(found.x, list):
+        changed: Any = {"text": " ".join(found.x)}
+    else:
+        changed = {"values": found.x.tolist()}
     return {"headline": found.headline, "changes": [one._asdict() for one in found.changes], "input": changed}
-
-
-def _listed(phrase: Any) -> list[float | None]:
-    return [value if np.isfinite(value) else None for value in np.atleast_1d(phrase.relevance).tolist()]
 
 
 def _editable(found: Explanation) -> dict[str, Any]:
@@ -91,13 +95,11 @@ def _editable(found: Explanation) -> dict[str, Any]:
         own = [t for t in range(len(found)) if t not in {*found.padding}]
         return {"tokens": [found.tokens[t] for t in own], "positions": own}
     assert found.values is not None
-    labels = None if found.labels is None else [*found.step_names]
-    return {"values": found.values.tolist(), "labels": labels, "features": _feature_names(found)}
-
-
-def _feature_names(found: Explanation) -> list[str]:
-    assert found.values is not None
-    return [*(found.features or (f"x{d}" for d in range(found.values.shape[1])))]
+    labels = None
+    if found.labels is not None:
+        labels = [*found.step_names]
+    features = [*(found.features or (f"x{d}" for d in range(found.values.shape[1])))]
+    return {"values": found.values.tolist(), "labels": labels, "features": features}
 
 
 def _input(model: Model, asked: Mapping[str, Any]) -> Any:
@@ -126,9 +128,10 @@ def _input(model: Model, asked: Mapping[str, Any]) -> Any:
 
 def _named(model: Model, table: Table) -> Table:
     """Columns are found by their names where these are the model's, else by their order."""
-    if table.features is None or (model.features is not None and {*model.features} & {*table.features}):
-        return table
-    return table if table.values.shape[1] != model.input_size else table._replace(features=None)
+    is_named = table.features is not None and not {*(model.features or ())} & {*table.features}
+    if is_named and table.values.shape[1] == model.input_size:
+        return table._replace(features=None)
+    return table
 
 
 def _names(value: Any, what: str) -> tuple[str, ...] | None:
@@ -147,16 +150,13 @@ def _short(table: Table) -> Table:
 
 def _text(value: Any, what: str, most: int = CHARACTERS) -> str:
     if not isinstance(value, str) or len(value) > most:
-        got = f"{len(value):,}" if isinstance(value, str) else type(value).__name__
+        got = type(value).__name__
+        if isinstance(value, str):
+            got = f"{len(value):,}"
         raise LrpError(f"{what} must be a text of at most {most:,} characters, got {got}.")
     if len(value.split()) > WORDS and what == "text":
         raise LrpError(f"{what} must have at most {WORDS} words here, got {len(value.split()):,}.")
     return value
-
-
-def _target(model: Model, asked: Any) -> Any:
-    """Every class, where there are few: then the page switches between them by itself."""
-    return "all" if model.outputs <= CLASSES else asked
 
 
 def _methods(given: Any) -> list[str]:
@@ -184,9 +184,11 @@ def options_of(method: str) -> list[dict[str, Any]]:
     """The options of a method that the page has a field for: name, kind, default, choices, and what it does."""
     found = []
     for name, option in METHODS[method].options().items():
+        row = {"name": name, **option._asdict(), "choices": [*option.choices] or None}
+        if option.default is None:
+            row["default"] = ""
         if option.kind:
-            default = "" if option.default is None else option.default
-            found.append({"name": name, **option._asdict(), "default": default, "choices": [*option.choices] or None})
+            found.append(row)
     return found
 
 
@@ -196,13 +198,16 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
     start: the question that it begins with.
     """
     ways = [one for one in METHODS.values() if one.name != "occlusion-p" or model.output != "linear"]
+    # Where the menu has a method: those that `compare` shows first, those that often fail their evidence last.
+    groups = {**dict.fromkeys(UNSTABLE, "unstable"), **dict.fromkeys(COMPARED, "recommended")}
+    has_words = model.embedding is not None and model.embedding.vocabulary is not None
     return {
         "model": name,
         "start": start,
-        "kind": "words" if model.embedding is not None and model.embedding.vocabulary is not None else "series",
-        "features": None if model.features is None else [*model.features],
+        "kind": ("series", "words")[has_words],
+        "features": model.features and [*model.features],
         "inputs": model.input_size,
-        "classes": None if model.classes is None else [*model.classes],
+        "classes": model.classes and [*model.classes],
         "every": model.every,
         "method": model.method,
         "every_class": model.outputs <= CLASSES,
@@ -211,20 +216,13 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
                 "name": one.name,
                 "description": one.description,
                 "costly": one.name in COSTLY,
-                "group": _group(one.name),
+                "group": groups.get(one.name, "others"),
                 "options": options_of(one.name),
             }
             for one in ways
         ],
         "limits": {"words": WORDS, "steps": STEPS, "characters": CHARACTERS},
     }
-
-
-def _group(method: str) -> str:
-    """Where the menu has a method: those that `compare` shows first, those that often fail their evidence last."""
-    if method in COMPARED:
-        return "recommended"
-    return "unstable" if method in UNSTABLE else "others"
 
 
 def check_model(model: Model) -> None:
@@ -249,7 +247,10 @@ def example(model: Model, name: str) -> dict[str, Any]:
         if name.isidentifier() and (folder / f"{name}.csv").is_file():
             return {"csv": (folder / f"{name}.csv").read_text("utf-8")}
     port = model.inputs[model.main]
-    middle = np.zeros(model.input_size) if port.scaler is None else np.broadcast_to(port.scaler.mean, model.input_size)
-    count = max(24, model.least[model.main]) if port.steps else 1
-    wave = np.sin(np.arange(count) / 3)[:, None] * (1.0 if port.scaler is None else np.asarray(port.scaler.scale))
-    return {"values": (middle + wave).tolist()}
+    mean, scale, count = 0.0, 1.0, 1
+    if port.scaler is not None:
+        mean, scale = port.scaler.mean, port.scaler.scale
+    if port.steps:
+        count = max(24, model.least[model.main])
+    wave = np.repeat(np.sin(np.arange(count) / 3)[:, None], model.input_size, axis=1)
+    return {"values": (wave * np.asarray(scale) + mean).tolist()}

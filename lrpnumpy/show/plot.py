@@ -7,12 +7,11 @@ style of matplotlib, light or dark. `e.plot()` draws the picture that fits an ex
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
-from lrpnumpy.show.interactions import interactions
 from lrpnumpy.show.lags import horizons, memory, predictions
 from lrpnumpy.show.many import bars, beeswarm, heatmap
 from lrpnumpy.show.series import feature_map, series
-from lrpnumpy.show.waterfall import waterfall
-from lrpnumpy.show.words import ledger, right_to_left, sentence
+from lrpnumpy.show.waterfall import interactions, ledger, waterfall
+from lrpnumpy.show.words import right_to_left, sentence
 
 __all__ = [
     "bars", "beeswarm", "counterfactual", "feature_map", "gates", "heatmap", "horizons", "interactions", "ledger",

@@ -1,4 +1,4 @@
-"""Pictures of one explanation of words: colored sentences; and the bar of a ledger."""
+"""A picture of explanations of words: colored sentences."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from lrpnumpy.checks import LrpError
-from lrpnumpy.ledgers import Ledger, ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.canvas import font_scale
 from lrpnumpy.show.color import rgb
-from lrpnumpy.show.numbers import decimals
-from lrpnumpy.show.parts import condensed, ledger_entries, notes, word_shares
+from lrpnumpy.show.parts import condensed, notes, word_shares
 from lrpnumpy.show.parts import title as title_of
 
 WORD = 11  # points, where the font of the style has 10
@@ -134,27 +131,3 @@ def _word(ax: Axes, word: str, share: float, place: tuple[float, float], wide: f
     ax.add_patch(FancyBboxPatch((x, y + 0.02), wide, high, boxstyle="square,pad=0", linewidth=0, facecolor=back))
     text = ax.text(x + wide / 2, y + LINE * size / 2 - 0.01, word, fontsize=WORD * size, parse_math=False)
     text.set(ha="center", va="center", color=canvas.ink_on(back))
-
-
-@door
-def ledger(e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None) -> Figure:
-    """Where the score of `e` went: one bar, positive entries to the right of zero and negative ones to the left."""
-    if e.target == "all" or not isinstance(e.ledger, (Ledger, ReferenceLedger)):
-        raise LrpError("ledger: pass an explanation of one class by LRP, or by a method with a reference.")
-    ax = canvas.axes_for(ax, width, 3.0)
-    line, total = canvas.line_color(ax), float(e.ledger.total)
-    entries = ledger_entries(e.ledger)
-    places = decimals([*entries.values(), total])
-    ends = {True: 0.0, False: 0.0}
-    for (name, value), color in zip(entries.items(), canvas.NEUTRAL, strict=False):
-        up = value >= 0
-        ax.barh(0, value, left=ends[up], color=color, label=f"{name} {value:+.{places}f}")
-        ends[up] += value
-    ax.axvline(total, color=line, linewidth=1.5, label=f"score {total:.{places}f}")
-    ax.axvline(0, color=line, linewidth=0.8, alpha=0.5)
-    ax.set_yticks([])
-    canvas.set_labels(ax, canvas.unit_label("score", e), hidden=("left", "right", "top"))
-    columns = max(1, int(0.65 * width / font_scale()))
-    rows = -(-(len(entries) + 1) // columns)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=canvas.SMALL)
-    return canvas.finished(ax, e, title, pad=(6 + 16 * rows) * font_scale())  # above the legend
