@@ -25,7 +25,7 @@ from lrpnumpy.__main__ import parser
 from lrpnumpy.counterfactual import InputChange
 from lrpnumpy.evaluate import ranking
 from lrpnumpy.files import hints, report
-from lrpnumpy.layers import LAYERS, base, recurrent
+from lrpnumpy.layers import LAYERS, base
 from lrpnumpy.methods import METHODS, MethodTable
 from lrpnumpy.methods.base import Option
 from lrpnumpy.rules import propagation, sums
@@ -100,7 +100,7 @@ PAGES = {
         "Models and scores",
         "Networks, their inputs, and their scores.",
         (lrp.Model, lrp.Node, lrp.Input, lrp.Embedding, lrp.Table, lrp.predict, lrp.predict_all, lrp.trace,
-         recurrent.States, base.Outputs, lrp.reconstruction_error),
+         lrp.reconstruction_error),
         made=True,
     ),
     "layers": Page(

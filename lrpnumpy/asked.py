@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
-from lrpnumpy.methods.base import OTHER_NAMES, Method, Request, Unit, suggested
+from lrpnumpy.methods.base import OTHER_NAMES, Method, Request, Unit, has_features, suggested
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Propagation, Rule
 
@@ -29,6 +29,9 @@ def request(
 
     `all_steps` allows step="all".
     """
+    is_plain = type(method) is str and versus is None and step is None and reference is None and not options
+    if is_plain and (unit is None or type(unit) is str) and (method, unit) in model.requests:
+        return model.requests[method, unit]
     chosen = find(model.method if method is None else method)
     if reference is not None:
         options = {**options, "reference": reference}
@@ -57,7 +60,10 @@ def request(
     plan = chosen.prepare(model, unit)
     keep = plan if isinstance(plan, Propagation) else chosen.keep
     settings = {**chosen.settings(plan), "unit": unit, "versus": against, "step": step}
-    return Request(chosen, unit, against, step, plan, keep, settings)
+    checked = Request(chosen, unit, has_features(chosen, unit), against, step, plan, keep, settings)
+    if is_plain and (plan is None or isinstance(plan, Propagation)):  # other plans may hold arrays of the model
+        model.requests[method, unit] = checked
+    return checked
 
 
 def _check_step(model: Model, step: Any, all_steps: bool) -> None:

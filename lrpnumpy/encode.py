@@ -116,7 +116,7 @@ class Encoded(NamedTuple):
             return self.whole.marks
         embedding: Any = self.embedding
         unknown = embedding.unknown_row if self.ids is not None else -1
-        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and unknown in self.ids):  # type: ignore[operator]
+        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.count_nonzero(self.ids == unknown)):
             return None
         found = np.full(self.length, Mark.PADDING, np.uint8)
         seen = slice(None) if self.kept is None else self.kept
@@ -273,8 +273,8 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least: int = 1) -> list[Encoded]:
     """The values of one input in several records, each of at least `least` steps."""
     kinds, found = {*map(type, values)}, []
-    if kinds == {list} and takes_words(port) and all(one and type(one[0]) is str for one in values):
-        found = _words(port, [*map(tuple, values)], where)  # what is most common needs no look at each
+    if port.takes_words and kinds <= {str, list} and all(one and type(one[0]) is str for one in values):
+        found = _words(port, [*map(_spelled, repeat(port), values, where)], where)  # the most common forms
     elif kinds == {np.ndarray} and all(_is_plain(port, one) for one in values):
         found = [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
     else:
@@ -301,11 +301,6 @@ def _is_plain(port: Input, value: Any) -> bool:
         and port.mask_value is None
         and port.pad is None
     )
-
-
-def takes_words(port: Input) -> bool:
-    """Whether a sentence can be given to it."""
-    return port.steps and port.embedding is not None and port.embedding.vocabulary is not None
 
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
@@ -405,7 +400,7 @@ def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[st
     embedding: Any = port.embedding
     ids = text.lookup(embedding, sequences, names)
     is_all_seen = embedding.unknown is not False or -1 not in ids
-    is_all_seen = is_all_seen and (embedding.mask is None or embedding.mask not in ids)
+    is_all_seen = is_all_seen and (embedding.mask is None or not np.count_nonzero(ids == embedding.mask))
     return _one_each(port, ids, sequences, names, sequences, is_all_seen)
 
 
@@ -544,30 +539,26 @@ def packed(model: Model, records: Sequence[EncodedRecord], look_up: bool = False
 
     With `look_up` the rows stay words: the first layer finds them in its table of projected words.
     """
-    batch = {}
+    found = {}
     for name, port in model.inputs.items():
-        parts = []
+        embedding: Any = port.embedding
+        parts: list[Any] = []  # the token ids (T,) or vectors (T, D) of each record
         for record in records:
             one = record[name]
             parts.append(one.ids if one.x is None else one.x)
-        batch[name] = _packed(port, parts, look_up)
-    return batch
-
-
-def _packed(port: Input, parts: list[Any], look_up: bool) -> Packed:
-    """One input of a batch: the token ids (T,) or vectors (T, D) of each record."""
-    embedding: Any = port.embedding
-    if len(parts) == 1 and len(parts[0]) < REMEMBERED:
-        rows, batch = parts[0], single(len(parts[0]))
-    else:
-        batch = Batch(np.fromiter(map(len, parts), np.int64, len(parts)))
-        if not look_up and len({part.ndim for part in parts}) > 1:  # words beside vectors
-            parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
-        rows = batch.pack(np.concatenate(parts))
-    if look_up:
-        return Packed(embedding.E[:0], batch, LookedUp(rows, embedding))
-    if rows.ndim == 1:
-        rows = embedding.E.take(rows, axis=0)
-    if port.scaler is not None:
-        rows = port.scaled(rows)
-    return Packed(rows, batch)
+        if len(parts) == 1 and len(parts[0]) < REMEMBERED:
+            rows, batch = parts[0], single(len(parts[0]))
+        else:
+            batch = Batch(np.fromiter(map(len, parts), np.int64, len(parts)))
+            if not look_up and len({part.ndim for part in parts}) > 1:  # words beside vectors
+                parts = [part if part.ndim == 2 else embedding.E.take(part, axis=0) for part in parts]
+            rows = batch.pack(np.concatenate(parts))
+        if look_up:
+            found[name] = Packed(embedding.E[:0], batch, LookedUp(rows, embedding))
+            continue
+        if rows.ndim == 1:
+            rows = embedding.E.take(rows, axis=0)
+        if port.scaler is not None:
+            rows = port.scaled(rows)
+        found[name] = Packed(rows, batch)
+    return found

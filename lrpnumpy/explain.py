@@ -210,7 +210,7 @@ def _moved(columns: Columns, dtype: np.dtype) -> np.ndarray:
 
 def _in_float64(x: Packed, some: np.ndarray) -> Packed:
     """The sequences `some` of a batch in float64."""
-    values = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
+    values = x.vectors
     return Packed(values[np.isin(x.batch.owner, some)].astype(np.float64), Batch(x.batch.lengths[some]))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, names, one_of, shown, whole
 from lrpnumpy.layers import Embedding, Record
+from lrpnumpy.lazy import cached_property
 from lrpnumpy.scaling import ColumnScaler, names_of, scaler_of
 
 MOST_PADDED = 1_000_000  # steps
@@ -62,6 +63,11 @@ class Input(Record):
             pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
             scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
         )
+
+    @cached_property
+    def takes_words(self) -> bool:
+        """Whether a sentence can be given to it."""
+        return self.steps and self.embedding is not None and self.embedding.vocabulary is not None
 
     @property
     def marks(self) -> bool:

@@ -291,6 +291,11 @@ class Model(Record):
         return set()
 
     @cached_property
+    def requests(self) -> dict[tuple[Any, Any], Any]:
+        """Checked requests of named methods without options, by method and unit; see `asked.request`."""
+        return {}
+
+    @cached_property
     def least(self) -> dict[str, int]:
         """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
         least = dict.fromkeys(self.sizes, 1)
@@ -300,6 +305,20 @@ class Model(Record):
                 if self.sizes[name].steps:
                     least[name] = max(least[name], needed)
         return {name: least[name] for name in self.inputs}
+
+    @cached_property
+    def declared(self) -> int:
+        """About how many numbers the network computes for a short input, of 8 steps: layers repeat and pad steps."""
+        steps = {name: 8 if self.sizes[name].steps else 1 for name in self.sizes}
+        total = sum(steps[name] * self.sizes[name].width for name in self.inputs)
+        for node in self.nodes:
+            width = max(self.sizes[name].width for name in node.inputs)
+            returned = 1
+            if self.sizes[node.name].steps:
+                returned = node.layer.returned(max(steps[name] for name in node.inputs), width)
+            steps[node.name] = returned
+            total += returned * (node.layer.reads * width + self.sizes[node.name].width)
+        return total
 
     @cached_property
     def causal(self) -> bool:

@@ -118,6 +118,13 @@ class Packed(NamedTuple):
     batch: Batch  # which row is which step of which sequence
     words: LookedUp | None = None
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """(R, D) the rows, also of words."""
+        if self.words is None:
+            return self.rows
+        return self.words.embedding.E[self.words.ids]
+
 
 class Change(NamedTuple):
     """What V variants of the sequences have in place of their rows, for occlusion.
@@ -266,6 +273,10 @@ class Split(NamedTuple):
     stop: np.ndarray  # (V,)
     since: np.ndarray  # (V,) beta is 0 before this step
 
+    def inside(self, owner: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Whether each `step` of the variants `owner` is inside the phrase."""
+        return (self.start[owner] <= step) & (step < self.stop[owner])
+
     def true(self, x: Packed, batch: Batch) -> np.ndarray:
         """The values `x` themselves, once for each variant, in the rows of a `batch` of variants."""
         return x.rows[x.batch.first[batch.step] + self.owner[batch.owner]]
@@ -284,5 +295,4 @@ class Split(NamedTuple):
         if self.beta is not None:
             return self.beta
         batch = Batch(x.batch.lengths[self.owner])
-        inside = (self.start[batch.owner] <= batch.step) & (batch.step < self.stop[batch.owner])
-        return Packed(self.true(x, batch) * inside[:, None], batch)
+        return Packed(self.true(x, batch) * self.inside(batch.owner, batch.step)[:, None], batch)

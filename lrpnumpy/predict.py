@@ -1,14 +1,13 @@
-"""Scores of one sequence or many, and on request every activation on the way."""
+"""Scores of one sequence or many, and every activation on the way."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any
 
 import numpy as np
 
 from lrpnumpy.encode import encode, encode_all, packed
 from lrpnumpy.kernels import compile
-from lrpnumpy.layers.recurrent import States
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
@@ -16,31 +15,18 @@ from lrpnumpy.passes import forward, path_of
 from lrpnumpy.schedule import run_chunks
 
 
-@overload
-def predict(model: Model, x: Any, *, trace: Literal[False] = False) -> np.ndarray: ...
-@overload
-def predict(model: Model, x: Any, *, trace: Literal[True]) -> tuple[np.ndarray, tuple[NamedTuple, ...]]: ...
 @door
-def predict(model: Model, x: Any, *, trace: bool = False) -> np.ndarray | tuple[np.ndarray, tuple[NamedTuple, ...]]:
+def predict(model: Model, x: Any) -> np.ndarray:
     """Scores (C,) of one sequence, or (T, C) where the model predicts at every step.
 
     model: a network, from `load` or built from layers.
     x: an input, as in `explain`: a string, a list of words, token ids, a (T, D) array.
-    trace: also return every activation of every node: a pair of the scores and a tuple of `States` and `Outputs`, in
-        the order of the nodes. Padding is left out.
     """
     record = encode(model, x)
     path = path_of(model, (None,), record[model.main].steps * model.row_size)
     with np.errstate(all="ignore"), compile.on(path):
-        passed = forward(model, packed(model, [record]), "values" if trace else None)
-    scores = passed.scores if model.every else passed.scores[0]
-    if not trace:
-        return scores
-    shown: list[NamedTuple] = []
-    with np.errstate(all="ignore"):
-        for k, node in enumerate(model.nodes):
-            shown += node.layer.activations(k, passed.ran[node.name])
-    return scores, tuple(shown)
+        scores = forward(model, packed(model, [record])).scores
+    return scores if model.every else scores[0]
 
 
 @door
@@ -55,15 +41,11 @@ def trace(model: Model, x: Any) -> dict[str, np.ndarray]:
     """
     with np.errstate(all="ignore"):
         passed = forward(model, packed(model, [encode(model, x)]), "values")
-    found = {name: value.rows for name, value in passed.inputs.items()}
-    for node in model.nodes:
-        ran = passed.ran[node.name]
-        parts = [part for part in node.layer.activations(0, ran) if isinstance(part, States)]
-        for part in parts:
-            path = f"{node.name}/{part.direction}" if len(parts) > 1 else node.name
-            states = dict(reversed(part.states.items()))
-            found |= {f"{path}/{name}": values for name, values in (part.gates | states).items()}
-        found |= {node.name + key: y.rows for key, y in zip(model.wanted[node.name], ran.outputs, strict=True)}
+        found = {name: value.rows for name, value in passed.inputs.items()}
+        for node in model.nodes:
+            ran = passed.ran[node.name]
+            found |= {f"{node.name}/{path}": values for path, values in node.layer.inside(ran).items()}
+            found |= {node.name + key: y.rows for key, y in zip(model.wanted[node.name], ran.outputs, strict=True)}
     return found
 
 

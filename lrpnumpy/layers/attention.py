@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, optional, takes
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
@@ -63,7 +63,9 @@ class StepAttention(Layer):
         """The messages at queries, values and keys as those at the inputs: keys may be the values."""
         if len(ran.inputs) == 3:
             return [R_q, R_v, R_k]
-        return [R_q, R_v if R_k is None else R_v + R_k]
+        if R_k is not None:
+            R_v = R_v + R_k
+        return [R_q, R_v]
 
 
 class PlainAttention(StepAttention):
@@ -197,8 +199,7 @@ class MultiHeadAttention(StepAttention):
             "o": float_array(self.Wo, f"{kind}: Wo", (None, len(Wv))),
         }
         for name, W in matrices.items():
-            b = getattr(self, f"b{name}")
-            b = np.zeros(len(W), W.dtype) if b is None else float_array(b, f"{kind}: b{name}", (len(W),))
+            b = optional(getattr(self, f"b{name}"), f"{kind}: b{name}", W.shape[:1], W.dtype)
             self._set(**{f"W{name}": W, f"b{name}": b})
         heads = whole(self.heads, f"{kind}: heads", 1)
         for name in ("Wq", "Wv"):

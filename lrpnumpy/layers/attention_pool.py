@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array
-from lrpnumpy.layers.base import Keep, Ran, Size, takes
+from lrpnumpy.layers.base import Keep, Ran, Size, optional, takes
 from lrpnumpy.layers.readout import Readout
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
@@ -50,9 +50,10 @@ class AttentionPool(Readout):
         v = float_array(self.v, "AttentionPool: v", (None,))
         self._set(v=v, c=finite(self.c, "AttentionPool: c"))
         if self.W is not None:
-            b = np.zeros_like(v) if self.b is None else self.b
             W = float_array(self.W, "AttentionPool: W", (len(v), None))
-            self._set(W=W, b=float_array(b, "AttentionPool: b", (None, len(v)) if np.ndim(b) == 2 else v.shape))
+            b: Any = self.b
+            shape = (len(b), len(v)) if np.ndim(b) == 2 else v.shape
+            self._set(W=W, b=optional(b, "AttentionPool: b", shape, v.dtype))
         elif self.b is not None:
             raise LrpError("AttentionPool: b must be None without W, got an array.")
 

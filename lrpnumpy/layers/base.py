@@ -200,6 +200,15 @@ class Layer(Record):
         """How many steps the inputs must have for the output to have `steps`, of a layer from steps to steps."""
         return steps
 
+    def returned(self, steps: int, width: int) -> int:
+        """How many steps the output has, at least 1, if the input has `steps` steps of `width` numbers."""
+        return steps
+
+    @property
+    def reads(self) -> int:
+        """The number of input rows that one output row is computed from."""
+        return 1
+
     def _kernels(self, keep: Keep) -> Iterable[Kernel]:
         """The kernels that passes with this `keep` run, besides those of sums by LRP."""
         return ()
@@ -313,13 +322,12 @@ class Layer(Record):
         """The layer that returns `s` y + `t` if this one returns y; None if there is none."""
         return None
 
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """Every activation of one sequence, as `predict(trace=True)` shows it.
+    def inside(self, ran: Ran) -> dict[str, np.ndarray]:
+        """Values of one sequence inside the layer by name, for `lrp.trace`: gates and states.
 
-        number: of the layer.
         ran: inputs, outputs and trace of its forward pass.
         """
-        return (Outputs(number, ran.outputs[0].rows, ran.outputs[0].rows),)
+        return {}
 
     def described(self) -> str:
         """One line for `inspect`."""
@@ -329,18 +337,17 @@ class Layer(Record):
         return ", ".join([type(self).__name__, *said])
 
 
-class Outputs(NamedTuple):
-    """Pre-activations and outputs of a layer that has no states."""
-
-    layer: int  # its number among the layers
-    z: np.ndarray  # (T, M) pre-activations
-    y: np.ndarray  # (T, M) outputs
-
-
 def takes(x: Size, width: int, array: str) -> None:
     """Raise unless a layer whose `array` has this number of columns can take this input."""
     if x.width != width:
         raise LrpError(f"{array} must take the {x.width} outputs of the {x.source}, got {width} columns.")
+
+
+def optional(value: Any, where: str, shape: tuple[int, ...], dtype: np.dtype, default: float = 0) -> np.ndarray:
+    """An array of this shape that may be left out; then it is the `default` everywhere."""
+    if value is None:
+        value = np.full(shape, default, dtype)
+    return float_array(value, where, shape)
 
 
 def needs_steps(x: Size) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.layers.base import Keep, Outputs, Ran, Size, needs_steps, takes
+from lrpnumpy.layers.base import Keep, Ran, Size, needs_steps, optional, takes
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Packed, Split
@@ -40,8 +40,7 @@ class Conv1D(Windowed):
 
     def __post_init__(self) -> None:
         K = float_array(self.K, "Conv1D: K", (None, None, None))
-        d = np.zeros(len(K), K.dtype) if self.d is None else self.d
-        self._set(K=K, d=float_array(d, "Conv1D: d", (len(K),)))
+        self._set(K=K, d=optional(self.d, "Conv1D: d", K.shape[:1], K.dtype))
         checked(self, {"stride": 1, "dilation": 1, "groups": 1}, ("valid", "same", "causal"))
         one_of(self.activation, "Conv1D: activation", tuple(ACTIVATIONS))
         if len(K) % self.groups:
@@ -137,10 +136,6 @@ class Conv1D(Windowed):
         if self.activation != "linear":
             return None
         return replace(self, K=self.K * s[:, None, None], d=self.d * s + t)
-
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """z and y."""
-        return (Outputs(number, ran.trace[0], ran.outputs[0].rows),)
 
     def described(self) -> str:
         """One line for `inspect`."""

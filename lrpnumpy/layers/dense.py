@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
-from lrpnumpy.layers.base import Keep, Layer, Outputs, Ran, Size, takes
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, optional, takes
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
@@ -34,8 +34,7 @@ class Dense(Layer):
 
     def __post_init__(self) -> None:
         V = float_array(self.V, "Dense: V", (None, None))
-        d = np.zeros(len(V), V.dtype) if self.d is None else self.d
-        self._set(V=V, d=float_array(d, "Dense: d", (len(V),)))
+        self._set(V=V, d=optional(self.d, "Dense: d", V.shape[:1], V.dtype))
         one_of(self.activation, "Dense: activation", tuple(ACTIVATIONS))
 
     @property
@@ -56,8 +55,9 @@ class Dense(Layer):
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, np.ndarray]:
         """The outputs; the trace is z."""
         x = xs[0]
-        z = x.rows @ self.V.T + self.d
-        y = z if self.activation == "linear" else ACTIVATIONS[self.activation].F(z)
+        y = z = x.rows @ self.V.T + self.d
+        if self.activation != "linear":
+            y = ACTIVATIONS[self.activation].F(z)
         return Packed(y, x.batch), z
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
@@ -82,11 +82,9 @@ class Dense(Layer):
 
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Dense | None:
         """s (V x + d) + t, where no activation is in between."""
-        return replace(self, V=self.V * s[:, None], d=self.d * s + t) if self.activation == "linear" else None
-
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """z and y."""
-        return (Outputs(number, ran.trace, ran.outputs[0].rows),)
+        if self.activation != "linear":
+            return None
+        return replace(self, V=self.V * s[:, None], d=self.d * s + t)
 
     def described(self) -> str:
         """One line for `inspect`."""

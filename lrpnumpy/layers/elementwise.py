@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array, non_negative, one_of, shown
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Outputs, Ran, Size, missing, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, optional, takes
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
@@ -72,11 +72,14 @@ class Activation(RowFunction):
     @cached_property
     def function(self) -> activations.Elementwise:
         """F and its slope."""
-        if self.slopes is not None:
-            return activations.leaky_relu(self.slopes)
-        if self.alpha is None:
-            return activations.ROOT if self.activation == "sqrt" else ACTIVATIONS[self.activation]
-        return activations.elu(self.alpha) if self.activation == "elu" else activations.leaky_relu(self.alpha)
+        name = self.activation
+        alpha: Any = self.alpha
+        if alpha is None:
+            alpha = self.slopes
+        made: Any = {"prelu": activations.leaky_relu, "leaky_relu": activations.leaky_relu, "elu": activations.elu}
+        if name in made:
+            return made[name](alpha)
+        return ACTIVATIONS.get(name, activations.ROOT)
 
     def sizes(self, x: Size) -> Size:
         """The size of the input."""
@@ -92,13 +95,11 @@ class Activation(RowFunction):
         """R times the slope."""
         return [R * how.slope(self.function, *ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows)))]
 
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """z and y."""
-        return (Outputs(number, ran.inputs[0].rows, ran.outputs[0].rows),)
-
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"Activation, {self.activation}" + (f" with alpha {self.alpha:g}" if self.alpha is not None else "")
+        if self.alpha is None:
+            return f"Activation, {self.activation}"
+        return f"Activation, {self.activation} with alpha {self.alpha:g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,8 +118,7 @@ class Affine(RowFunction):
 
     def __post_init__(self) -> None:
         s = float_array(self.s, "Affine: s", (None,))
-        t = np.zeros(len(s), s.dtype) if self.t is None else self.t
-        self._set(s=s, t=float_array(t, "Affine: t", (len(s),)), scaler=bool(self.scaler))
+        self._set(s=s, t=optional(self.t, "Affine: t", s.shape, s.dtype), scaler=bool(self.scaler))
 
     @classmethod
     def batch_norm(cls, gamma: Any, beta: Any, mean: Any, var: Any, eps: float = 0.001) -> Affine:
@@ -128,10 +128,10 @@ class Affine(RowFunction):
         is 0.001 in Keras, 0.00001 in PyTorch.
         """
         mean = float_array(mean, "Affine.batch_norm: mean", (None,))
-        shape = mean.shape
+        shape, dtype = mean.shape, mean.dtype
         var = float_array(var, "Affine.batch_norm: var", shape)
-        gamma = np.ones_like(mean) if gamma is None else float_array(gamma, "Affine.batch_norm: gamma", shape)
-        beta = np.zeros_like(mean) if beta is None else float_array(beta, "Affine.batch_norm: beta", shape)
+        gamma = optional(gamma, "Affine.batch_norm: gamma", shape, dtype, 1)
+        beta = optional(beta, "Affine.batch_norm: beta", shape, dtype)
         inside = var + var.dtype.type(non_negative(eps, "Affine.batch_norm: eps"))
         if not (inside > 0).all():
             k = int(np.argmin(inside))
@@ -169,7 +169,7 @@ class Affine(RowFunction):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"Affine, {self.inputs} features" + (", how the inputs are scaled" if self.scaler else "")
+        return f"Affine, {self.inputs} features" + ", how the inputs are scaled" * self.scaler
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,8 +253,7 @@ class Softmax(Layer):
         if self.axis == "features":
             return part
         batch = beta.batch
-        inside = (part.start[batch.owner] <= batch.step) & (batch.step < part.stop[batch.owner])
-        share = (inside / batch.lengths[batch.owner]).astype(beta.rows.dtype)
+        share = (part.inside(batch.owner, batch.step) / batch.lengths[batch.owner]).astype(beta.rows.dtype)
         return part._replace(beta=Packed(beta.rows + share[:, None], batch), delta=np.zeros_like(delta))
 
 
@@ -279,4 +278,6 @@ class TwoClasses(RowFunction):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """Relevance already has the sign of its score; a gradient does not."""
         negative, positive = R[:, :1], R[:, 1:]
-        return [positive + (negative if how.times_input else -negative)]
+        if not how.times_input:
+            negative = -negative
+        return [positive + negative]

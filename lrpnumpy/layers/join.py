@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
@@ -74,8 +74,8 @@ class Weighted(Join):
     """A sum of the inputs, each times a number. LRP: one sum, whose terms are the inputs times their numbers."""
 
     def weights(self, count: int) -> list[float]:
-        """The number of each input."""
-        raise missing(self, "weights")  # pragma: no cover
+        """The number of each input: 1."""
+        return [1.0] * count
 
     def sizes(self, *xs: Size) -> Size:
         """(M), (M), … to (M)."""
@@ -98,10 +98,6 @@ class Weighted(Join):
 @dataclass(frozen=True, eq=False, repr=False)
 class Add(Weighted):
     """The sum of the inputs: a residual connection. LRP: a sum of terms."""
-
-    def weights(self, count: int) -> list[float]:
-        """1 each."""
-        return [1.0] * count
 
 
 @dataclass(frozen=True, eq=False, repr=False)

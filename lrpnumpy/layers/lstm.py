@@ -69,7 +69,8 @@ class LSTM(StackedCell):
         index = np.arange(len(Q)) if change.picked is None else change.picked
         steps = change.size + run.batch.lengths[change.owner] - change.hi
         kept_at = np.cumsum(steps) - steps
-        out = np.zeros((int(steps.sum()), H), self.dtype) if every else np.empty((V, H), self.dtype)
+        count = int(steps.sum()) if every else V
+        out = np.zeros((count, H), self.dtype)
         done = np.empty(V, np.int64)
         lstm_occlusion.run(
             Past(run.kept, run.batch.first, run.states[0], run.states[1], read.xs[0].rows), run.program.ahead,
@@ -82,23 +83,26 @@ class LSTM(StackedCell):
         """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
         V, H, run, dtype = len(part.owner), self.units, read.run, self.dtype
         T = run.batch.lengths[part.owner]
-        variants = Batch(T) if every or part.beta is not None else None
-        out = np.zeros((int(T.sum()), H), dtype) if every else np.empty((V, H), dtype)
-        rows = part.owner if variants is None else variants.starts + (0 if way > 0 else T - 1)
-        x = read.xs[0]
-        seen = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
-        seen = seen[read.order] if len(read.order) else seen
-        beta_x = seen[:1]
+        seen = read.xs[0].vectors
+        if len(read.order):
+            seen = seen[read.order]
+        rows, beta_x, count = part.owner, seen[:1], V
+        if every or part.beta is not None:
+            variants = Batch(T)
+            rows = variants.starts + (T - 1) * (way < 0)
         if part.beta is not None:
-            beta_x = variants.unpack(part.beta.rows)  # type: ignore[union-attr]
-        b = self.b + self.U @ part.delta if part.delta.any() else self.b
+            beta_x = variants.unpack(part.beta.rows)
+        if every:
+            count = variants.R
+        out = np.zeros((count, H), dtype)
+        b = self.b + self.U @ part.delta
         room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
         lstm_decomposition.decompose(
             Past(run.kept, run.batch.first, run.states[0], run.states[1], seen), run.program.ahead, b, beta_x,
             table_of(part.owner, part.start, part.stop, part.since, rows), way, int(part.beta is not None),
             int(every), out, np.zeros((8, room * lstm_decomposition.LANES), dtype),
         )  # fmt: skip
-        return variants.pack(out) if every else out  # type: ignore[union-attr]
+        return variants.pack(out) if every else out
 
     def described(self) -> str:
         """One line for `inspect`."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from lrpnumpy.checks import LrpError, float_array, non_negative
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, takes
 from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
 from lrpnumpy.rules.sums import Matrix
@@ -37,7 +37,7 @@ class LayerNorm(Layer):
 
     def __post_init__(self) -> None:
         gamma = float_array(self.gamma, "LayerNorm: gamma", (None,))
-        beta = np.zeros_like(gamma) if self.beta is None else float_array(self.beta, "LayerNorm: beta", gamma.shape)
+        beta = optional(self.beta, "LayerNorm: beta", gamma.shape, gamma.dtype)
         eps = non_negative(self.eps, "LayerNorm: eps")
         if eps == 0:
             raise LrpError("LayerNorm: eps must be above 0, got 0: a row of equal numbers would be divided by 0.")
@@ -80,4 +80,4 @@ class LayerNorm(Layer):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"LayerNorm, {self.inputs} features" + ("" if self.center else ", not centered (RMSNorm)")
+        return f"LayerNorm, {self.inputs} features" + ", not centered (RMSNorm)" * (not self.center)

@@ -100,8 +100,7 @@ class SumAll(Sum):
         """The sum of beta, and of delta inside the phrase: what biases add up to depends on the number of steps."""
         part = parts[0]
         beta = part.written(ran.inputs[0])
-        step, owner = beta.batch.step, beta.batch.owner
-        inside = (part.start[owner] <= step) & (step < part.stop[owner])
+        inside = part.inside(beta.batch.owner, beta.batch.step)
         y, _ = self.forward([beta._replace(rows=beta.rows + part.delta * inside[:, None])], None)
         return (self.part_after(ran, parts, y, np.zeros(1, y.rows.dtype)),)
 

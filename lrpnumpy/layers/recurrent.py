@@ -138,7 +138,12 @@ class Recurrent(Layer):
         """Relevance of the inputs, from all directions, and of start states that are inputs."""
         batch, directions, reads = ran.inputs[0].batch, self.directions, ran.trace
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
-        R_xs = [*map(room_for_inputs, xs)]
+        R_xs = []
+        for x in xs:  # words that were looked up receive one number each
+            shape, dtype = x.rows.shape, x.rows.dtype
+            if x.words is not None:
+                shape, dtype = (x.batch.R, 1), x.words.embedding.E.dtype
+            R_xs.append(np.zeros(shape, dtype))
         arriving = {}
         for name, R in Rs.items():
             arriving[name] = self.unmerged(R, reads, name, how, entry)
@@ -159,18 +164,16 @@ class Recurrent(Layer):
             sent = cell.back(reads[k], R_steps, R_last, how, R_xs, entry, reference)
             start = sent.start
             if entry.states is not None:
-                states = shown_states(sent.states)
-                entry.states.append((direction, states if way > 0 else states[:, batch.flip]))
-        out: list[np.ndarray | None] = [*R_xs]
-        if len(ran.inputs) > len(xs):
-            out.extend(start)
-            if how.times_input:
-                entry.array[Entry.START] -= sum(one.sum(axis=1) for one in start)
-        return out
-
-    def _is_plain(self, wanted: tuple[str, ...]) -> bool:
-        """Whether only outputs are wanted, and no states."""
-        return set(wanted) <= {"", ":last"}
+                # The first state, and the second where it is as wide.
+                states = np.stack([one for one in sent.states[:2] if one.shape == sent.states[0].shape])
+                if way < 0:
+                    states = states[:, batch.flip]
+                entry.states.append((direction, states))
+        if len(ran.inputs) == len(xs):
+            return [*R_xs]
+        if how.times_input:
+            entry.array[Entry.START] -= sum(one.sum(axis=1) for one in start)
+        return [*R_xs, *start]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
@@ -178,15 +181,17 @@ class Recurrent(Layer):
         """In each direction everything changes from the first changed step on, and nothing before."""
         change, reads = changes[0], ran.trace
         has_more = any(len(x.batch.first) > 2 for x in ran.inputs[1:])  # variants cannot start in the middle of these
-        if change is None or has_more or any(one is not None for one in changes[1:]) or not self._is_plain(wanted):
+        if change is None or has_more or any(one is not None for one in changes[1:]) or {*wanted} - {"", ":last"}:
             return super().changed(ran, changes, wanted, tol)
         T, out = ran.inputs[0].batch.lengths[change.owner], []
         for name in wanted:
             sides = []
             for (_, cell, way), read in zip(self.directions, reads, strict=True):
-                seen = change if way > 0 else change.mirrored(T)
-                side = last_change(cell, read, seen, tol) if name else after(cell, read, seen, tol)
-                sides.append(side if name or way > 0 else side.mirrored(T))
+                if way > 0:
+                    sides.append(cell.changed_outputs(read, change, tol, not name))
+                    continue
+                side = cell.changed_outputs(read, change.mirrored(T), tol, not name)
+                sides.append(side if name else side.mirrored(T))
             merged, rows = sides[0], [side.rows for side in sides]
             if not name and len(sides) > 1:
                 # Where either direction has changed, with the sequence's rows for the other.
@@ -198,17 +203,17 @@ class Recurrent(Layer):
         """Contextual decomposition of each direction by the operations of its step; with several inputs, or a state
         wanted, that of any layer.
         """
-        if len(parts) > 1 or not self._is_plain(wanted):
+        if len(parts) > 1 or {*wanted} - {"", ":last"}:
             return super().split(ran, parts, wanted)
-        part, x, directions = parts[0], ran.inputs[0], self.directions
+        part, x = parts[0], ran.inputs[0]
         T = x.batch.lengths[part.owner]
         start, stop = T - part.stop, T - part.start
-        mirrored = part._replace(start=start, stop=stop, since=start if part.beta is None else np.zeros_like(start))
+        phrases = {1: part, -1: part._replace(start=start, stop=stop, since=start * (part.beta is None))}
         out = []
         for name in wanted:
             sides = [
-                cell.decomposed(read, part if way > 0 else mirrored, way, name == "")
-                for (_, cell, way), read in zip(directions, ran.trace, strict=True)
+                cell.decomposed(read, phrases[way], way, name == "")
+                for (_, cell, way), read in zip(self.directions, ran.trace, strict=True)
             ]
             beta = Packed(self.merged(sides), vectors(len(T)) if name else Batch(T))
             whole = self.part_after(ran, parts, beta, np.zeros(self.outputs, x.rows.dtype))
@@ -229,10 +234,15 @@ class Recurrent(Layer):
         run = trace[0].run.spread(xs[0])
         return run if run is NotImplemented else [Read(xs, trace[0].order, run)]
 
-    def activations(self, number: int, ran: Ran) -> tuple[NamedTuple, ...]:
-        """All states of one sequence, of each direction."""
-        directions = zip(self.directions, ran.trace, strict=True)
-        return tuple(cell.states_of(number, name, read) for (name, cell, _), read in directions)
+    def inside(self, ran: Ran) -> dict[str, np.ndarray]:
+        """Gates and states of one sequence, of each direction: "i", or "forward/i" where there are two."""
+        found = {}
+        for (direction, cell, way), read in zip(self.directions, ran.trace, strict=True):
+            path = f"{direction}/" if len(ran.trace) > 1 else ""
+            for name, node in cell.shown_nodes.items():
+                values = read.run.values[node].reshape(read.batch.R, -1)
+                found[path + name] = values[::way].astype(cell.dtype)
+        return found
 
 
 class Cell(Recurrent):
@@ -486,13 +496,13 @@ class Cell(Recurrent):
     def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
         batch, inputs = xs[0].batch, []
         for x in xs:
-            rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
-            if x.batch.R == batch.R:
-                rows = rows[order] if len(order) else rows
-            elif batch.n == x.batch.R:
-                rows = rows[batch.owner]  # one vector per sequence, at every step
-            else:
+            rows = x.vectors
+            if x.batch.R not in (batch.R, batch.n):
                 raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
+            if x.batch.R < batch.R:
+                rows = rows[batch.owner]  # one vector per sequence, at every step
+            elif len(order):
+                rows = rows[order]
             inputs.append(rows.astype(np.float64, copy=False))
         states = [
             one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
@@ -560,6 +570,19 @@ class Cell(Recurrent):
         rows = split(read.run, phrases, variants, every).astype(self.dtype, copy=False)
         return rows[mirror] if every else rows
 
+    def changed_outputs(self, read: Read, change: Change, tol: float, every: bool) -> Change:
+        """The change of all outputs, from the first changed step until the state is back; or of the last output, one
+        new vector per variant.
+        """
+        rows, done = self.varied(read, change, tol, every)
+        owner = change.owner
+        if not every:
+            zero, one = np.zeros_like(owner), np.ones_like(owner)
+            return Change(owner, zero, one, one, np.arange(len(owner)), 1, rows)
+        steps = change.size + read.batch.lengths[owner] - change.hi
+        size = change.size + done - change.hi
+        return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows, picked=None)
+
     def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
         """Outputs of the variants of an occlusion: the last ones (V, M), or all from step lo on, one after another.
 
@@ -590,8 +613,9 @@ class Cell(Recurrent):
                 ids = np.where(is_own, batch.R + own, where)
                 run: Any = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
-                rows = x.rows if x.words is None else x.words.embedding.E[x.words.ids]
-                seen = rows[read.order[where]] if len(read.order) else rows[where]
+                if len(read.order):
+                    where = read.order[where]
+                seen = x.vectors[where]
                 seen[is_own] = change.rows[own[is_own]]
                 others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
                 run = self._interpreted([Packed(seen, rest), *others], STRAIGHT, start)
@@ -628,23 +652,11 @@ class Cell(Recurrent):
             change[node.name] = U * s
         return type(self)(**{**self._values(), **change}) if x not in (statement.output, *statement.after) else None
 
-    def states_of(self, number: int, direction: str, read: Read) -> States:
-        """All gates and states of one sequence, in the order of the input."""
-        order = slice(None, None, -1 if direction == "backward" else 1)
-
-        def shown(node: Operation) -> np.ndarray:
-            return read.run.values[node].reshape(read.batch.R, -1)[order].astype(self.dtype)
-
-        gates = self.statement.gates
-        states = {name: shown(node) for name, node in zip(self.states, self.statement.after, strict=True)}
-        return States(
-            number,
-            direction,
-            {name: shown(z) for name, (z, _) in gates.items()},
-            {name: shown(y) for name, (_, y) in gates.items()},
-            states,
-            shown(self.statement.output),
-        )
+    @property
+    def shown_nodes(self) -> dict[str, Operation]:
+        """The gates by name, and then the states, the first one last."""
+        states = zip(reversed(self.states), reversed(self.statement.after), strict=True)
+        return {**self.statement.gates, **dict(states)}
 
     def described(self) -> str:
         """For `inspect`: what is a gate and what a signal in each product, and how the cell runs."""
@@ -665,52 +677,3 @@ class StoredCell(Cell):
 
     def _values(self) -> dict[str, Any]:
         return {"statement": self.statement.to_data(), **super()._values()}
-
-
-class States(NamedTuple):
-    """Every activation of one direction of a recurrent layer, in the order of the input."""
-
-    layer: int  # its number among the layers
-    direction: str  # "forward" or "backward"
-    z: dict[str, np.ndarray]  # (T, H) pre-activations of the gates by name
-    gates: dict[str, np.ndarray]  # (T, H) the gates
-    states: dict[str, np.ndarray]  # (T, width) the states by name
-    output: np.ndarray  # (T, M)
-
-    @property
-    def h(self) -> np.ndarray:
-        """(T, M) the output."""
-        return self.output
-
-    @property
-    def c(self) -> np.ndarray | None:
-        """(T, H) the state c of a cell that has one."""
-        return self.states.get("c")
-
-
-def room_for_inputs(x: Packed) -> np.ndarray:
-    """Where a backward pass adds the relevance of the inputs: (R, D), or (R, 1) for words that were looked up."""
-    if x.words is None:
-        return np.zeros(x.rows.shape, x.rows.dtype)
-    return np.zeros((x.batch.R, 1), x.words.embedding.E.dtype)
-
-
-def shown_states(states: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """(1 or 2, R, H) relevance of the states that a result shows: the first, and the second where it is as wide."""
-    same = [one for one in states[:2] if one.shape == states[0].shape]
-    return np.stack(same)
-
-
-def last_change(cell: Cell, read: Read, change: Change, tol: float) -> Change:
-    """The change of a direction's last output: one new vector per variant."""
-    owner = change.owner
-    zero, one = np.zeros_like(owner), np.ones_like(owner)
-    return Change(owner, zero, one, one, np.arange(len(owner)), 1, cell.varied(read, change, tol, False)[0])
-
-
-def after(cell: Cell, read: Read, change: Change, tol: float) -> Change:
-    """The change of a direction's outputs: from the first changed step until the state is back."""
-    rows, done = cell.varied(read, change, tol, True)
-    steps = change.size + read.batch.lengths[change.owner] - change.hi
-    size = change.size + done - change.hi
-    return change._replace(hi=done, size=size, own=np.cumsum(steps) - steps, stride=1, rows=rows, picked=None)

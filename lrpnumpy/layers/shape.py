@@ -57,7 +57,7 @@ class Moved(Layer):
         steps = np.append(before.batch.step, -1)[rows]  # -1 for what does not come from the input
         middle = (steps[:, 0] + steps[:, -1]) // 2
         after = beta.batch
-        inside = (part.start[after.owner] <= middle) & (middle < part.stop[after.owner])
+        inside = part.inside(after.owner, middle)
         count = after.sums(inside.astype(np.int64))
         first = np.minimum.reduceat(after.unpack(np.where(inside, after.step, after.R)), after.starts)
         start = np.where(count > 0, first, 0)
@@ -95,6 +95,10 @@ class Repeat(Moved):
         if like is not None:
             needs_steps(like)
         return x._replace(steps=True)
+
+    def returned(self, steps: int, width: int) -> int:
+        """Its own number, or that of the second input."""
+        return self.steps or steps
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The vector of the sequence, at every step."""
@@ -164,6 +168,10 @@ class Reshape(Moved):
         if not x.steps and x.width % self.width:
             raise LrpError(f"width must divide the {x.width} numbers of the {x.source}, got {self.width}.")
         return x._replace(width=self.width, steps=True)
+
+    def returned(self, steps: int, width: int) -> int:
+        """As many as the numbers fill."""
+        return -(-steps * width // self.width)
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """As many steps as the numbers of a sequence fill."""
@@ -305,6 +313,10 @@ class Transpose(OneLength):
         """The number of steps that it takes."""
         return self.steps
 
+    def returned(self, steps: int, width: int) -> int:
+        """One for each feature."""
+        return width
+
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """A feature, at all steps."""
         before = self._checked(batches[0])
@@ -334,6 +346,10 @@ class Pad(Moved):
         """Fewer than it returns."""
         fewest = max(1, steps - self.before - self.after)
         return fewest if self.mode == "zeros" else max(fewest, 1 + max(self.before, self.after))
+
+    def returned(self, steps: int, width: int) -> int:
+        """More than it takes."""
+        return steps + self.before + self.after
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The old rows, and for zeros the row after the last."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
-from lrpnumpy.layers.base import Record
+from lrpnumpy.layers.base import Record, optional
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.lazy import cached_property
 
@@ -26,18 +26,15 @@ class StackedCell(Cell):
 
     _values = Record._values
 
-    def _check(self, optional: Mapping[str, tuple[int, ...]], activations: Sequence[str]) -> None:
+    def _check(self, more: Mapping[str, tuple[int, ...]], activations: Sequence[str]) -> None:
         """Check U and W, and those of the optional arrays that are given; the others become 0."""
         kind, G = type(self).__name__, len(self.GATES)
         U = float_array(self.U, f"{kind}: U", (G, None, None))
         H = U.shape[1]
         arrays = {"U": U, "W": float_array(self.W, f"{kind}: W", (G, H, H))}
-        for name, axes in optional.items():
-            value = getattr(self, name)
+        for name, axes in more.items():
             shape = tuple(H if size < 0 else size for size in axes)
-            if value is None:
-                value = np.zeros(shape, U.dtype)
-            arrays[name] = float_array(value, f"{kind}: {name}", shape)
+            arrays[name] = optional(getattr(self, name), f"{kind}: {name}", shape, U.dtype)
         self._set(**arrays)
         for name in activations:
             one_of(getattr(self, name), f"{kind}: {name}", tuple(ACTIVATIONS))
@@ -56,8 +53,7 @@ class StackedCell(Cell):
         return replace(self, U=self.U * s, b=self.b + self.U @ t)
 
     def _start_text(self) -> str:
-        has_start = any(one.any() for one in self.started)
-        return ", with a start state" if has_start else ""
+        return ", with a start state" * any(one.any() for one in self.started)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -148,6 +148,15 @@ class Windowed(Layer):
         """The number of input steps needed for this number of windows."""
         return self.windows.least(steps)
 
+    def returned(self, steps: int, width: int) -> int:
+        """The number of windows."""
+        return max(int(self.windows.count(steps)), 1)
+
+    @property
+    def reads(self) -> int:
+        """The rows of a window."""
+        return self.windows.width
+
     def view(self, batch: Batch) -> View:
         """The windows over a batch, or an LrpError where a sequence is too short."""
         windows, T = self.windows, batch.lengths

@@ -167,22 +167,23 @@ class Method(ABC):
         return f"{self.name}: {problem}{'; ' if advice else ''}{advice}."
 
 
+def has_features(method: Method, unit: Unit) -> bool:
+    """Whether a result of the method has a value for each feature, where this `unit` is requested."""
+    return unit == "feature" or (unit is None and method.feature_relevance == "free")
+
+
 class Request(NamedTuple):
     """A checked request."""
 
     method: Method
     unit: Unit
+    by_feature: bool  # whether a value for each feature is wanted
     versus: int | None
     step: int | str  # which prediction, where there is one at every step; "all": that of step k for sequence k
     plan: Any  # what `Method.prepare` made of the options for the model
     keep: Keep  # what the forward pass keeps
     options: dict[str, Any]  # those of the call, for the record of a result
     newest: int | None = None  # of step="all": how many of the newest steps of each prediction are explained
-
-    @property
-    def by_feature(self) -> bool:
-        """Whether a value for each feature is wanted."""
-        return self.unit == "feature" or (self.unit is None and self.method.feature_relevance == "free")
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, is_number, shown, whole
 from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.fields import by_target
-from lrpnumpy.methods.base import Columns, Question, Request
+from lrpnumpy.methods.base import Columns, Question, Request, has_features
 from lrpnumpy.methods.reference import Referring, finished, unit_of
 from lrpnumpy.methods.shapley_tree import has_states, scores_by_states
 from lrpnumpy.model import Model
@@ -257,7 +257,8 @@ class Shapley(Referring):
                     f"leave out error, or try players={EXACT}."
                 )
         method = replace(self, players=players)
-        return request._replace(method=method, options={**method.settings(request.plan), **request.options})
+        by_feature, options = has_features(method, request.unit), {**method.settings(request.plan), **request.options}
+        return request._replace(method=method, by_feature=by_feature, options=options)
 
     def _draws(self, of: Of) -> bool:
         """Whether orders are drawn at random, instead of running all coalitions."""

@@ -348,19 +348,19 @@ class Statement:
         return self.after[0] is self.output
 
     @cached_property
-    def gates(self) -> dict[str, tuple[Operation, Operation]]:
-        """Sums of matrix products by the ends of their arrays' names, U_i and W_i: pre-activation and activation.
+    def gates(self) -> dict[str, Operation]:
+        """The activations of sums of matrix products, by the ends of their arrays' names, U_i and W_i.
 
         Of two sums with one name, such as n's in a GRU and the one inside its reset product, the activated one counts.
         """
         activations = {one.args[0]: one for one in reversed(self.nodes) if one.op == "apply"}
-        gates: dict[str, tuple[Operation, Operation]] = {}
+        gates: dict[str, Operation] = {}
         for node in self.nodes:
             matrices = [term for term in node.args if term.op == "matrix"]
             if node.op == "sum" and matrices and node.axes == ("H",):
                 name = matrices[0].name.rpartition("_")[2]
                 if node in activations or name not in gates:
-                    gates[name] = (node, activations.get(node, node))
+                    gates[name] = activations.get(node, node)
         return gates
 
     def sizes(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:

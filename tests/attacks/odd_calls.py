@@ -111,7 +111,7 @@ def calls(folder):
             lrp.compare,
             {"model": numbers, "x": X, "methods": ["lrp-all", "gradient"], "target": 1, "eps": 0.1},
         ),
-        "predict": (lrp.predict, {"model": numbers, "x": X, "trace": True}),
+        "predict": (lrp.predict, {"model": numbers, "x": X}),
         "predict words": (lrp.predict, {"model": words, "x": ["a", "b"]}),
         "predict_all": (lrp.predict_all, {"model": words, "xs": sentences, "threads": 1}),
         "trace": (lrp.trace, {"model": numbers, "x": X}),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.commands.inputs import read as read_input
+from lrpnumpy.commands.explain import read as read_input
 from lrpnumpy.evaluate import rank_methods
 from lrpnumpy.evaluate.ranking import Ranking
 from lrpnumpy.files.disk import write_whole

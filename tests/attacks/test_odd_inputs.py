@@ -51,7 +51,6 @@ REFUSED = {
     "features without an order": (lambda: lrp.Model(LAYERS, features={"a", "b", "c"}), "features must be a list"),
     "groups without an order": (lambda: MANY.summary(by={"a", "b"}), "by must be a name, or one value for each"),
     "masked groups": (lambda: MANY.summary(by=np.ma.masked_array([1, 2], [0, 1])), "by must have no masked entries"),
-    "text as a switch": (lambda: lrp.predict(NUMBERS, X, trace="no"), "trace must be true or false, got 'no'"),
     "text to overwrite": (lambda: lrp.Output("o", overwrite="no"), "overwrite must be True or False, got 'no'"),
     "complex phrases": (lambda: lrp.explain(NUMBERS, X, spans=np.ones((1, 2), complex)), "spans must be a list"),
 }  # fmt: skip

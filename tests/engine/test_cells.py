@@ -221,8 +221,8 @@ def test_the_last_states_are_outputs(kind, rng):
     width = cell.output_width(f":{state}", cell.units)
     nodes = [base.nodes[0], lrp.Node("head", nets.dense(rng, width, 2), (f"cell:{state}",))]
     model = lrp.Model(nodes, inputs=base.inputs, output="linear")
-    trace = lrp.predict(model, x, trace=True)[1][0]
-    close(nodes[1].layer.V @ trace.states[state][-1] + nodes[1].layer.d, lrp.predict(model, x))
+    last = lrp.trace(model, x)[f"cell/{state}"][-1]
+    close(nodes[1].layer.V @ last + nodes[1].layer.d, lrp.predict(model, x))
     ledger = lrp.explain(model, x, "deeplift", 1).ledger
     close(ledger.inputs + ledger.reference, ledger.score, 1e-12, max(1, abs(ledger.score)))
 

@@ -159,7 +159,7 @@ def test_what_the_stabilizer_of_the_layer_keeps(rng):
     model = lrp.Model([nets.lstm(rng, 3, 4), Scale(np.full(4, 2.0)), head])
     x, eps = rng.normal(size=(5, 3)), 0.1
     found = lrp.explain(model, x, "lrp-all", 0, eps=eps, hidden=True)
-    h = lrp.predict(model, x, trace=True)[1][0].h[-1]
+    h = lrp.trace(model, x)["0/h"][-1]
     z, f = 2 * h, found.scores[0]
     R_z = z * head.V[0] / (f + eps * np.sign(f)) * f
     close(found.hidden[0].h[-1], R_z * z / (z + eps * np.sign(z)), 1e-12)

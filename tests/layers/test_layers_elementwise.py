@@ -96,10 +96,9 @@ def restated(layer, x):
 def test_an_activation_is_what_it_says(rng, layer):
     model = lrp.Model([nets.lstm(rng, 3, 4), layer, nets.dense(rng, 4, 2)], readout="every")
     x = rng.normal(size=(6, 3))
-    h = lrp.predict(model, x, trace=True)[1][0].h
-    shown = lrp.predict(model, x, trace=True)[1][1]
-    close(shown.z, h)
-    close(shown.y, restated(layer, h))
+    found = lrp.trace(model, x)
+    h = found["0"]
+    close(found["1"], restated(layer, h))
     close(lrp.predict(model, x), restated(layer, h) @ model.layers[2].V.T + model.layers[2].d)
 
 
@@ -116,8 +115,7 @@ def test_laws_of_magnitudes(rng, tmp_path):
     laws.hold(model, records(rng), rng, tmp_path)
     x = rng.normal(size=(5, 3))
     first = model.layers[0]
-    shown = lrp.predict(model, x, trace=True)[1][3]
-    close(shown.y, np.sqrt((x @ first.V.T + first.d) ** 2 + 1))
+    close(lrp.trace(model, x)["3"], np.sqrt((x @ first.V.T + first.d) ** 2 + 1))
 
 
 @pytest.mark.parametrize("method", ["gradient", "deeplift", "lrp-all", "integrated-gradients"])
@@ -245,7 +243,7 @@ def test_layer_norm_restated(rng):
     layer, head = norm(rng), nets.dense(rng, 4, 2, bias=False)
     model = lrp.Model([nets.lstm(rng, 3, 4), layer, head])
     x, eps = rng.normal(size=(5, 3)), 0.1
-    h = lrp.predict(model, x, trace=True)[1][0].h[-1]
+    h = lrp.trace(model, x)["0/h"][-1]
     scale = layer.gamma / np.sqrt(h.var() + layer.eps)
     A = np.diag(scale) - scale[:, None] / 4  # (out, in)
     y = A @ h + layer.beta

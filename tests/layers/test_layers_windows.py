@@ -118,7 +118,7 @@ def outputs(layer, xs):
     M = getattr(layer, "outputs", xs[0].shape[1])
     top = lrp.LSTM(rng.normal(size=(4, 2, M)), rng.normal(size=(4, 2, 2)))
     model = lrp.Model([layer, top], readout="every", inputs={"x": lrp.Input(xs[0].shape[1])})
-    singly = [lrp.predict(model, x, trace=True)[1][0].y for x in xs]
+    singly = [lrp.trace(model, x)["0"] for x in xs]
     for x, y, together in zip(xs, singly, lrp.predict_all(model, xs), strict=True):
         close(together, lrp.predict(model, x), 1e-12, 1)
         assert len(together) == len(y)

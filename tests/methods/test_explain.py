@@ -282,7 +282,7 @@ def test_lrp_of_a_relu_head_is_gradient_x_input(seed):
     head = [nets.dense(rng, 4, 6, "relu", bias=False), nets.dense(rng, 6, 2, bias=False)]
     model, x = lrp.Model([nets.lstm(rng, 3, 4), *head]), rng.normal(size=(5, 3))
     found = lrp.explain(model, x, "lrp-all", 0, eps=0.0, hidden=True)
-    h = lrp.predict(model, x, trace=True)[1][0].h[-1]
+    h = lrp.trace(model, x)["0/h"][-1]
     slope = head[1].V[0] * (head[0].V @ h > 0) @ head[0].V
     close(found.hidden[0].h[-1], slope * h, 1e-10, max(found.ledger.largest, 1e-3))
 

@@ -248,7 +248,7 @@ def test_no_warning_but_our_own(rng, dtype, size, method):
                 one = lrp.explain(model, x, method, "all", **given)
                 assert one.relevance.shape == (2, len(x))
                 found.top(), found.to_json(), repr(found), str(found), found._repr_html_(), one.for_class(0)
-            lrp.predict(model, xs[0], trace=True)
+            lrp.trace(model, xs[0])
             lrp.predict_all(model, xs)
 
 
