@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
-from lrpnumpy.methods.base import OTHER_NAMES, Method, Request, Unit, has_features, suggested
+from lrpnumpy.methods.base import Method, Request, Unit, has_features, unknown_option
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Propagation, Rule
 
@@ -105,16 +105,19 @@ def with_newest(model: Model, request: Request, newest: Any) -> Request:
     return request._replace(newest=count, options={**request.options, "newest": count})
 
 
-def own_options(method: str | Method | Rule, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that a method has, for calls with several methods; one that no method has is an error."""
+def own_options(methods: Sequence[str | Method | Rule], options: dict[str, Any]) -> list[dict[str, Any]]:
+    """For each of several methods those of the options that it has; an option that none of them has is an error."""
+    every = [find(method) for method in methods]
     known = all_options()
     for name in options:
         if name not in known:
-            near = suggested(name, known, OTHER_NAMES)
-            has = f"did you mean {near}?" if near else f"the options are {', '.join(sorted(known))}."
-            raise LrpError(f"unknown option {name!r}; {has}")
-    own = find(method).options()
-    return {name: value for name, value in options.items() if name in own}
+            raise unknown_option(name, "these methods", known)
+        if not any(name in method.options() for method in every):
+            raise LrpError(
+                f"{name} is an option of {', '.join(known[name])}, not of {', '.join(one.name for one in every)}; "
+                "leave it out."
+            )
+    return [{name: value for name, value in options.items() if name in method.options()} for method in every]
 
 
 def class_index(model: Model, value: Any, what: str) -> int:

@@ -427,10 +427,10 @@ def compare(
     if reference is not None:
         options["reference"] = reference
     found = []
-    for method in entries(methods, "methods", 1000):
+    every = entries(methods, "methods", 1000)
+    for method, own in zip(every, asked.own_options(every, options), strict=True):
         fits = unit
         if isinstance(unit, str) and unit == "feature" and find(method).feature_relevance == "no":
             fits = None
-        own = asked.own_options(method, options)
         found.append(explain(model, x, method, target, unit=fits, versus=versus, step=step, spans=spans, **own))
     return Comparison(tuple(found))

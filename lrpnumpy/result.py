@@ -164,17 +164,6 @@ class Origin(NamedTuple):
     request: Any = None
 
 
-def first_input(name: str) -> Any:
-    """A property of an explanation: that field of what its first input received."""
-    row = next(row for row in fields.table(InputPart) if row.name == name)
-
-    def get(self: Explanation) -> Any:
-        return getattr(self.first, name)
-
-    get.__doc__ = f"({', '.join(row.axes)}) `{name}` of the first input."
-    return property(get)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """The explanation of one prediction: the relevance of each input, the score, the ledger and the evidence.
@@ -203,14 +192,6 @@ class Explanation:
     computed: str | None = result_field(kind="text", default=None)  # "compiled", "compiled, float64" or "numpy"
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
-    relevance = first_input("relevance")
-    feature_relevance = first_input("feature_relevance")
-    tokens = first_input("tokens")
-    values = first_input("values")
-    labels = first_input("labels")
-    marks = first_input("marks")
-    features = first_input("features")
-
     def __post_init__(self) -> None:
         check(self)
 
@@ -224,6 +205,41 @@ class Explanation:
     def first(self) -> InputPart:
         """What the first input received."""
         return next(iter(self.inputs.values()))
+
+    @property
+    def relevance(self) -> np.ndarray:
+        """(T,) of every step of the first input; (C, T) with target "all"."""
+        return self.first.relevance
+
+    @property
+    def feature_relevance(self) -> np.ndarray | None:
+        """(T, D) of every feature of the first input; (C, T, D) with target "all"."""
+        return self.first.feature_relevance
+
+    @property
+    def tokens(self) -> tuple[str, ...] | None:
+        """T words of the first input, if it is words."""
+        return self.first.tokens
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """(T, D) values of the first input, as passed in."""
+        return self.first.values
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """(T,) dates or names of the steps of the first input."""
+        return self.first.labels
+
+    @property
+    def marks(self) -> np.ndarray | None:
+        """(T,) of Mark: unknown words and padding of the first input."""
+        return self.first.marks
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """D names of the features of the first input."""
+        return self.first.features
 
     @property
     def versus(self) -> int | None:

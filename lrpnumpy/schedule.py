@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, UserCodeError, shown
 from lrpnumpy.encode import EncodedRecord, packed
 from lrpnumpy.kernels import compile
 from lrpnumpy.layers.base import Keep
@@ -113,6 +113,8 @@ def run_chunks(
     def one(part: np.ndarray) -> None:
         try:
             run(part)
+        except UserCodeError:  # of a rule or layer: no sequence is to blame
+            raise
         except LrpError:  # an error that only a run shows, such as steps that do not fit: find out whose they are
             for k in np.sort(part):
                 try:

@@ -167,6 +167,13 @@ class Layer(Record):
         super().__init_subclass__(**settings)
         cls.is_custom = not cls.__module__.startswith("lrpnumpy.")
 
+    def identity(self) -> tuple[str, Any]:
+        """The kind of layer and its settings; of a custom one also its version."""
+        kind, settings = super().identity()
+        if self.is_custom:
+            settings = {**settings, "version": self.version}
+        return kind, settings
+
     @property
     def causal(self) -> bool:
         """Whether each output row depends on the input rows up to the same step alone."""

@@ -28,7 +28,7 @@ from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trac
 
 STRAIGHT = np.empty(0, np.int64)
 LEVELS = {None: 0, "states": 1, "parts": 2}  # how much kernels save: nothing, U x + b, or all values
-NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS")
+NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS", "is_custom")
 
 
 class Read(NamedTuple):

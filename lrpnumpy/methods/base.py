@@ -41,6 +41,7 @@ Unit = Literal["step", "feature"] | None
 OTHER_NAMES = {  # of options, in other libraries and in earlier versions
     "alpha": "eps", "background": "reference", "baseline": "reference", "baselines": "reference", "epsilon": "eps",
     "how": "reference", "n_steps": "nodes", "references": "reference", "remove": "reference", "stabilizer": "eps",
+    "steps": "nodes",
 }  # fmt: skip
 
 
@@ -51,6 +52,16 @@ def suggested(name: str, known: Iterable[str], other_names: Mapping[str, str]) -
     plain = other_names.get(plain.replace("-", "_"), other_names.get(plain, plain))
     close = get_close_matches(plain, by_plain, 1)
     return by_plain[close[0]] if close else None
+
+
+def unknown_option(name: str, what: str, known: Iterable[str]) -> LrpError:
+    """The error for an option that a method does not have, with the one that was probably meant."""
+    near, advice = suggested(name, known, OTHER_NAMES), "it has no options."
+    if near is not None:
+        advice = f"did you mean {near}?"
+    elif known:
+        advice = f"its options are {', '.join(known)}."
+    return LrpError(f"unknown option {name!r} for {what}; {advice}")
 
 
 def documented(doc: str) -> dict[str, str]:
@@ -99,12 +110,23 @@ class Method(ABC):
     keep: Keep = None  # what the forward pass keeps
     further: tuple[Keep, ...] = ()  # what forward passes of references and other inputs keep
     hidden: bool = False  # whether the relevance of hidden states is wanted
+    _given: set[str]  # the fields that were given when the record was made
     takes_windows: bool = True  # whether it explains windows of a sequence, see `passes.SequenceWindows`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__post_init__" in vars(cls):
             cls.__post_init__ = meant.record(cls.__post_init__, cls)  # type: ignore[attr-defined]
+
+    def __new__(cls, *values: Any, **given: Any) -> Self:
+        """A record that remembers which of its fields were given, so that a call cannot give them again."""
+        names = [name for name, one in getattr(cls, "__dataclass_fields__", {}).items() if one.init]
+        for name in given:
+            if name not in names:
+                raise unknown_option(name, f"lrp.{cls.__name__}", names)
+        method = super().__new__(cls)
+        object.__setattr__(method, "_given", {*names[: len(values)], *given})
+        return method
 
     @classmethod
     @cache
@@ -122,11 +144,8 @@ class Method(ABC):
         known = self.options()
         for name in given:
             if name not in known:
-                near = suggested(name, known, OTHER_NAMES)
-                has = f"its options are {', '.join(known)}." if known else "it has no options."
-                raise LrpError(f"unknown option {name!r} for {self.name}; {f'did you mean {near}?' if near else has}")
-            own, default = getattr(self, name), known[name].default
-            if not (own is default or (isinstance(own, type(default)) and own == default)):
+                raise unknown_option(name, self.name, known)
+            if name in self._given:
                 raise LrpError(
                     f"{name} is given twice, in the {type(self).__name__} record and in the call; leave one out."
                 )

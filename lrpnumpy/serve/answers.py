@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.asked import own_options
 from lrpnumpy.checks import LrpError, one_of
 from lrpnumpy.counterfactual import counterfactual
 from lrpnumpy.explain import COMPARED, explain
@@ -53,7 +52,10 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
         common["target"] = "all"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        every = [explain(model, x, method, **common, **own_options(method, options)) for method in methods]
+        every = []
+        for method in methods:  # the page remembers the options of methods that were chosen before
+            own = {name: value for name, value in options.items() if name in METHODS[method].options()}
+            every.append(explain(model, x, method, **common, **own))
         phrase, other = None, None
         if asked.get("phrase") is not None:
             (span,) = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans or ()

@@ -689,6 +689,28 @@ def test_a_tokenizer_has_a_version(tmp_path, rng):
         run(network(), sentences(3), tmp_path / "out")
 
 
+def test_a_custom_layer_has_a_version(tmp_path):
+    class Scale(lrp.layers.Affine):
+        """A custom layer: its class is not one of the package."""
+
+    def network():
+        rng = np.random.default_rng(0)
+        E = lrp.Embedding(rng.normal(size=(len(WORDS), 3)), WORDS, unknown="<unk>")
+        return lrp.Model([nets.lstm(rng, 3, 2), Scale(np.ones(2))], embedding=E)
+
+    run(network(), sentences(3), tmp_path / "out")
+    Scale.version = 2
+    with pytest.raises(lrp.LrpError, match="model was .* and is now"):
+        run(network(), sentences(3), tmp_path / "out")
+
+
+def test_a_rule_that_fails_stops_the_run(model, tmp_path):
+    """Not one record after the other is rejected: no record is to blame."""
+    rule = lrp.Rule("mine", lambda gate, signal: (gate, signal))  # eps is missing
+    with pytest.raises(lrp.LrpError, match="takes 2 positional arguments"):
+        run(model, sentences(3), tmp_path / "out", rule)
+
+
 @pytest.mark.parametrize("name", ["lrp-half", "occlusion-p"])
 def test_a_rule_with_the_name_of_a_method_is_not_that_method(model, tmp_path, name):
     rule = lrp.Rule(name, lambda gate, signal, eps: (gate * 0 + 0.5, signal * 0 + 0.5))

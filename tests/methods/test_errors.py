@@ -187,7 +187,23 @@ CASES = {
     ),
     "an option twice": (
         lambda: lrp.explain(NUMBERS, X, lrp.DeepLIFT("zero", data=[X]), reference="mean", data=[X]),
-        r"data is given twice, in the DeepLIFT record and in the call; leave one out",
+        r"(reference|data) is given twice, in the DeepLIFT record and in the call; leave one out",
+    ),
+    "an option twice with its default": (
+        lambda: lrp.explain(NUMBERS, X, lrp.LRP(eps=0.001), eps=0.2),
+        r"eps is given twice, in the LRP record and in the call; leave one out",
+    ),
+    "eps in full in a record": (
+        lambda: lrp.LRP(epsilon=0.1),
+        r"unknown option 'epsilon' for lrp.LRP; did you mean eps\?",
+    ),
+    "the steps of captum": (
+        lambda: lrp.IntegratedGradients(steps=50),
+        r"unknown option 'steps' for lrp.IntegratedGradients; did you mean nodes\?",
+    ),
+    "a reference that no method compares with": (
+        lambda: lrp.compare(NUMBERS, X, ["lrp-all", "cd"], reference="zero"),
+        r"reference is an option of .*deeplift.*, not of lrp-all, cd; leave it out",
     ),
     "a method that is none": (
         lambda: lrp.compare(NUMBERS, X, [lrp.LRP]),
@@ -236,7 +252,7 @@ CASES = {
     ),
     "an option that no method has": (
         lambda: lrp.compare(NUMBERS, X, epsilon=1),
-        r"unknown option 'epsilon'; did you mean eps\?",
+        r"unknown option 'epsilon' for these methods; did you mean eps\?",
     ),
     "versus the predicted class": (
         lambda: lrp.explain(NUMBERS, X, versus=int(np.argmax(lrp.predict(NUMBERS, X)))),
