@@ -120,6 +120,8 @@ class Method(ABC):
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
         """A record that remembers which of its fields were given, so that a call cannot give them again."""
+        if inspect.isabstract(cls):
+            raise LrpError(f"{cls.__name__} is a base class, got a call; use a method such as lrp.LRP().")
         names = [name for name, one in getattr(cls, "__dataclass_fields__", {}).items() if one.init]
         for name in given:
             if name not in names:

@@ -700,7 +700,7 @@ def test_a_custom_layer_has_a_version(tmp_path):
 
     run(network(), sentences(3), tmp_path / "out")
     Scale.version = 2
-    with pytest.raises(lrp.LrpError, match="model was .* and is now"):
+    with pytest.raises(lrp.LrpError, match=r"model was .* and is now"):
         run(network(), sentences(3), tmp_path / "out")
 
 
