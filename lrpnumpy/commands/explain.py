@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -94,9 +95,10 @@ def _input(options: argparse.Namespace) -> Any:
 def read(name: str) -> Any:
     """The input in a file; whatever is wrong with it is an LrpError."""
     path = Path(name)
-    readers = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
+    readers: dict[str, Callable[[Path], Any]] = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
     try:
-        return readers.get(path.suffix.lower(), _csv)(path)
+        reader: Callable[[Path], Any] = readers.get(path.suffix.lower(), _csv)
+        return reader(path)
     except (OSError, ValueError) as error:
         must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
         if isinstance(error, FileNotFoundError):

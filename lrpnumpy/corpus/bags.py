@@ -72,7 +72,7 @@ def explain_bag(
     The model is one node of the graph, named by its digest: it goes to each worker once.
     Partitions are explained as they are cut, so another partitioning gives the same to rounding.
     """
-    from dask import delayed
+    from dask.delayed import delayed
 
     one_of(bad, "bad", ("raise", "none"))
     if not hasattr(bag, "map_partitions"):

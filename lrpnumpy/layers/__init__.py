@@ -28,13 +28,14 @@ from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.shape import Flatten, LastRow, Pad, Repeat, Reshape, Reverse, Slice, Transpose
 from lrpnumpy.layers.stacked import GRU, RNN
 
-_KINDS: tuple[type[Layer], ...] = (
-    LSTM, GRU, RNN, Bidirectional, Dense, Conv1D, MaxPool1D, AvgPool1D, Mean, Max, Sum, LastRow, Activation, Affine,
-    LayerNorm, Concat, Add, Average, Subtract, Multiply, Repeat, Flatten, Reshape, Slice, Reverse, AttentionPool,
-    Attention, AdditiveAttention, MultiHeadAttention, Square, SumAll, TwoClasses, Softmax, Transpose, Pad,
-    MinGRU, MinLSTM, PeepholeLSTM, CoupledLSTM, ProjectedLSTM, LayerNormLSTM, SLSTM, DiagonalSSM, SelectiveSSM, CfC,
-    EALSTM, MultiplicativeLSTM,
-)  # fmt: skip
-LAYERS = {kind.__name__: kind for kind in _KINDS}  # by their names in a file
-
-__all__ = [*LAYERS, "Cell", "Embedding", "Layer", "Record", "Size"]
+__all__ = [  # noqa: RUF022
+    "Activation", "Add", "AdditiveAttention", "Affine", "Attention", "AttentionPool", "Average", "AvgPool1D",
+    "Bidirectional", "Cell", "CfC", "Concat", "Conv1D", "CoupledLSTM", "Dense", "DiagonalSSM", "EALSTM",
+    "Embedding", "Flatten", "GRU", "LSTM", "LastRow", "Layer", "LayerNorm", "LayerNormLSTM", "Max", "MaxPool1D",
+    "Mean", "MinGRU", "MinLSTM", "MultiHeadAttention", "MultiplicativeLSTM", "Multiply", "Pad", "PeepholeLSTM",
+    "ProjectedLSTM", "RNN", "Record", "Repeat", "Reshape", "Reverse", "SLSTM", "SelectiveSSM", "Size", "Slice",
+    "Softmax", "Square", "Subtract", "Sum", "SumAll", "Transpose", "TwoClasses",
+]  # fmt: skip
+_NOT_NODES = ("Cell", "Embedding", "Layer", "Record", "Size")  # bases, and the table in front of a network
+# By their names in a file.
+LAYERS: dict[str, type[Layer]] = {name: globals()[name] for name in __all__ if name not in _NOT_NODES}
