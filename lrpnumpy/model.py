@@ -14,18 +14,7 @@ import numpy as np
 
 from lrpnumpy.checks import FLOATS, LrpError, close_to, names, one_of, printable, shown, whole
 from lrpnumpy.inputs import Input, listed
-from lrpnumpy.layers import (
-    Activation,
-    Embedding,
-    LastRow,
-    Layer,
-    Max,
-    Mean,
-    Record,
-    Repeat,
-    Size,
-    TwoClasses,
-)
+from lrpnumpy.layers import Activation, Embedding, LastRow, Layer, Max, Mean, Record, Repeat, Size, TwoClasses
 from lrpnumpy.layers.elementwise import Units
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
