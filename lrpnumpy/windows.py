@@ -54,7 +54,8 @@ def explain_windows(
         windows.at("2005-04-03")  # the explanation of the window that ends on this day
         windows.average()         # which days mattered on average
     """
-    length = model.window if length is None else length
+    if length is None:
+        length = model.window
     if length is None:
         raise LrpError("length is missing, and the model does not carry the window it was trained on; pass length=....")
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
@@ -184,7 +185,7 @@ class Windows(Results):
     @property
     def labels(self) -> np.ndarray | None:
         """(N,) label of the last step of every window, where the series has labels."""
-        return None if self.series.labels is None else self.series.labels[self.ends]
+        return taken(self.series.labels, self.ends)
 
     @door
     def at(self, label: Any) -> Explanation:

@@ -96,7 +96,11 @@ def rank_methods(
     def measured(k: int) -> Values:
         some = None if classes is None else classes[k : k + PART]
         case = case_of(model, sequences[k : k + PART], some, every, units, instead, (SEED, k), against, step, threads)
-        return _all_of(case, chosen)
+        values = measuring.measure_cost(case)
+        for measure in map(MEASURES.get, chosen):
+            if measure is not None:
+                values |= measure(case)
+        return values
 
     undo = settle()
     try:
@@ -130,15 +134,6 @@ def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
     if words or unit == "step":
         return ("step",)
     return ("feature", "value") if unit == "feature" else ("step", "feature", "value")
-
-
-def _all_of(case: Case, chosen: Sequence[str]) -> Values:
-    out = measuring.measure_cost(case)
-    for name in chosen:
-        measure = MEASURES[name]
-        if measure is not None:
-            out |= measure(case)
-    return out
 
 
 def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any]) -> Ranking:
@@ -187,8 +182,7 @@ def _substitute(
             raise LrpError("reference must be other than 'omit' with step, which would be another one without them.")
         return reference
     if reference == "zero":
-        zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
-        return np.zeros(model.input_size, port.given_dtype) + zero
+        return np.zeros(model.input_size, port.given_dtype) + port.affine[0]
     if reference == "mean":
         return np.concatenate([vectors(record[model.main]) for record in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:

@@ -172,8 +172,7 @@ class Ranking:
     @property
     def best(self) -> str:
         """The cheapest of the best."""
-        found = self.equal
-        return self.methods[found[0] if found else self.order[0]]
+        return self.methods[[*self.equal, *self.order][0]]
 
     @door
     def beats(self, one: str, other: str, column: str) -> bool:
@@ -187,32 +186,29 @@ class Ranking:
         """Which method to use and which to avoid, in one or two sentences."""
         return _advice(self)
 
-    def __repr__(self) -> str:
+    @property
+    def _show(self) -> Any:
+        """The module that draws rankings."""
         from lrpnumpy.show import ranking
 
-        return ranking.brief(self)
+        return ranking
+
+    def __repr__(self) -> str:
+        return self._show.brief(self)
 
     def __str__(self) -> str:
-        from lrpnumpy.show import ranking
-
-        return ranking.text(self)
+        return self._show.text(self)
 
     def _repr_html_(self) -> str:
-        from lrpnumpy.show import ranking
-
-        return ranking.fragment(self)
+        return self._show.fragment(self)
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from lrpnumpy.show import ranking
-
-        return ranking.page(self)
+        return self._show.page(self)
 
     def figure(self) -> Figure:
         """A matplotlib figure: every column with its intervals."""
-        from lrpnumpy.show import ranking
-
-        return ranking.figure(self)
+        return self._show.figure(self)
 
     @door
     def to_json(self, **options: Any) -> str:
