@@ -92,11 +92,9 @@ class Results(Sequence[Explanation]):
 
     def received(self, input: str | None = None) -> InputRows:
         """What the `input` of that name, by default the first, received in all results, one behind the other."""
-        every = [*self]
-        if not every:
-            raise LrpError("results must have at least one explanation, got none.")
+        self._not_empty("results")
         name = self._input(input)
-        parts = [e.inputs[name] for e in every]
+        parts = [e.inputs[name] for e in self]
         features = None
         if all(part.feature_relevance is not None for part in parts):  # not every method of a comparison has it
             features = np.concatenate([part.feature_relevance for part in parts], axis=-2)

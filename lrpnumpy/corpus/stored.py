@@ -46,7 +46,7 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
 
-def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+def _strings(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 
@@ -65,9 +65,9 @@ class Stored(Results):
         self.run, self.complete, self._folder = run, complete, folder
         self.method = str(run["method"])
         self.output_unit: str | None = optional(str, run["output_unit"])
-        self.classes: tuple[str, ...] | None = optional(_texts, run["classes"])
-        self.features = {name: optional(_texts, names) for name, names in run["features"].items()}
-        self.columns, self._custom = _texts(run["columns"]), _texts(run["custom"])
+        self.classes: tuple[str, ...] | None = optional(_strings, run["classes"])
+        self.features = {name: optional(_strings, names) for name, names in run["features"].items()}
+        self.columns, self._custom = _strings(run["columns"]), _strings(run["custom"])
         self._main = next(iter(self.features))
         self._common: dict[str, Any] = {
             "method": self.method,
