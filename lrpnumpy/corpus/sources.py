@@ -22,10 +22,8 @@ from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, one_of, parse_json, shown, whole
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
-from lrpnumpy.corpus.lines import Bad, too_long
+from lrpnumpy.corpus.lines import Bad
 from lrpnumpy.files.safe import open_file, size_of
-
-__all__ = ["Chunk", "Corpus", "Opened", "fields", "open_source", "sequence", "too_long"]
 
 FORMATS = ("text", "jsonl", "hdf5", "npz")
 ENDS = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".h5": "hdf5", ".hdf5": "hdf5", ".npz": "npz"}
