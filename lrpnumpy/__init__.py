@@ -13,27 +13,8 @@ from lrpnumpy.evidence import evidence
 from lrpnumpy.explain import compare, explain, explain_all
 from lrpnumpy.files import convert, inspect, load, sample, save
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import (
-    GRU,
-    LSTM,
-    RNN,
-    Bidirectional,
-    Cell,
-    Dense,
-    Embedding,
-    Layer,
-)
-from lrpnumpy.methods import (
-    CD,
-    LRP,
-    DeepLIFT,
-    Gradient,
-    IntegratedGradients,
-    Method,
-    Occlusion,
-    Shapley,
-    methods,
-)
+from lrpnumpy.layers import GRU, LSTM, RNN, Bidirectional, Cell, Dense, Embedding, Layer
+from lrpnumpy.methods import CD, LRP, DeepLIFT, Gradient, IntegratedGradients, Method, Occlusion, Shapley, methods
 from lrpnumpy.model import Model, Node
 from lrpnumpy.parts import decompose
 from lrpnumpy.predict import predict, predict_all, trace
@@ -57,96 +38,49 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-__all__ = [
-    "CD",
-    "GRU",
-    "LRP",
-    "LSTM",
-    "RNN",
-    "AssumptionWarning",
-    "Attribution",
-    "Bidirectional",
-    "Cell",
-    "Comparison",
-    "Corpus",
-    "Counterfactual",
-    "DeepLIFT",
-    "Dense",
-    "Embedding",
-    "Evidence",
-    "Explanation",
-    "Gradient",
-    "Input",
-    "InputPart",
-    "IntegratedGradients",
-    "Layer",
-    "LrpError",
-    "Method",
-    "Model",
-    "Node",
-    "Occlusion",
-    "Output",
-    "RelevanceWarning",
-    "Rule",
-    "Shapley",
-    "Table",
-    "WeightFileError",
-    "check_cell",
-    "cite",
-    "compare",
-    "convert",
-    "counterfactual",
-    "decompose",
-    "evidence",
-    "explain",
-    "explain_all",
-    "explain_bag",
-    "explain_corpus",
-    "explain_windows",
-    "from_keras",
-    "from_torch",
-    "inspect",
-    "layers",
-    "load",
-    "methods",
-    "open_explanations",
-    "plot",
-    "predict",
-    "predict_all",
-    "rank_methods",
-    "reconstruction_error",
-    "rules",
-    "sample",
-    "save",
-    "trace",
-    "write_page",
+# fmt: off
+__all__ = [  # noqa: RUF022  # by topic
+    # models and files
+    "Model", "Node", "Input", "load", "save", "convert", "inspect", "sample", "from_keras", "from_torch",
+    # layers; all others are in lrpnumpy.layers
+    "LSTM", "GRU", "RNN", "Bidirectional", "Cell", "Dense", "Embedding", "Layer", "layers", "check_cell",
+    # methods and rules
+    "LRP", "DeepLIFT", "IntegratedGradients", "Gradient", "Occlusion", "CD", "Shapley", "Method", "Rule", "rules",
+    "methods", "cite",
+    # predictions and explanations
+    "predict", "predict_all", "trace", "explain", "explain_all", "explain_windows", "compare", "Table",
+    "reconstruction_error", "Attribution",
+    # results, and questions about them
+    "Explanation", "InputPart", "Comparison", "Evidence", "evidence", "decompose", "Counterfactual", "counterfactual",
+    "rank_methods", "plot", "write_page",
+    # corpora
+    "Corpus", "Output", "explain_corpus", "explain_bag", "open_explanations",
+    # errors and warnings
+    "LrpError", "WeightFileError", "AssumptionWarning", "RelevanceWarning",
 ]
-
+# fmt: on
 
 # What is for corpora, pictures, pages, evaluation and live networks is loaded when it is first asked for: the import
-# stays light.
+# stays light. By module, its names.
 _LATER = {
-    "Attribution": "lrpnumpy.exchange",
-    "Corpus": "lrpnumpy.corpus",
-    "Output": "lrpnumpy.corpus",
-    "check_cell": "lrpnumpy.laws",
-    "explain_bag": "lrpnumpy.corpus",
-    "explain_corpus": "lrpnumpy.corpus",
-    "from_keras": "lrpnumpy.files.keras.live",
-    "from_torch": "lrpnumpy.files.torch.live",
-    "open_explanations": "lrpnumpy.corpus",
-    "plot": "lrpnumpy.show.plot",
-    "rank_methods": "lrpnumpy.evaluate",
-    "write_page": "lrpnumpy.page",
+    "corpus": ("Corpus", "Output", "explain_bag", "explain_corpus", "open_explanations"),
+    "evaluate": ("rank_methods",),
+    "exchange": ("Attribution",),
+    "files.keras.live": ("from_keras",),
+    "files.torch.live": ("from_torch",),
+    "laws": ("check_cell",),
+    "page": ("write_page",),
 }
 
 
 def __getattr__(name: str) -> Any:
     """One of these names, from the module that has it."""
-    if name not in _LATER:
-        raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
-    module = import_module(_LATER[name])
-    return module if name == "plot" else getattr(module, name)
+    if name == "plot":
+        return import_module("lrpnumpy.show.plot")
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"lrpnumpy.{module}"), name)
+    raise AttributeError(f"module 'lrpnumpy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

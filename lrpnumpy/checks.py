@@ -9,7 +9,7 @@ import re
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from types import FrameType
@@ -139,7 +139,7 @@ def check_shape(array: np.ndarray, what: str, shape: tuple[int | None, ...]) -> 
         got == want or (want is None and got > 0) for got, want in zip(array.shape, shape, strict=True)
     )
     if not fits:
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        wanted = ", ".join(map(str, shape)).replace("None", "any")
         raise LrpError(f"{what} must have shape ({wanted}), got {array.shape}.")
 
 
@@ -149,6 +149,13 @@ def one_of(value: Any, what: str, choices: Sequence[Any]) -> Any:
         known = ", ".join(map(repr, choices)) or "those that there are, and there are none"
         raise LrpError(f"{what} must be one of {known}, got {shown(value)}.")
     return value
+
+
+def optional(change: Callable[[Any], Any], value: Any) -> Any:
+    """`change` of a value; None of None."""
+    if value is None:
+        return None
+    return change(value)
 
 
 def close_to(name: Any, known: Iterable[str]) -> str:
@@ -234,10 +241,18 @@ shown = _Shown().repr  # `value` in an error
 def whole(value: Any, what: str, least: int | None = None) -> int:
     """`value` as an int, not less than `least`."""
     if not is_number(value, int) or (least is not None and value < least):
-        wanted = "a whole number" if least is None else f"a whole number of at least {least}"
-        advice = f"; is it {int(value)}?" if isinstance(value, float) and value.is_integer() else "."
-        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{advice}")
+        wanted = "a whole number"
+        if least is not None:
+            wanted += f" of at least {least}"
+        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{is_it_whole(value)}")
     return int(value)
+
+
+def is_it_whole(value: Any) -> str:
+    """The end of an error about a value that is not a whole number: "; is it 3?" for 3.0."""
+    if isinstance(value, float) and value.is_integer():
+        return f"; is it {int(value)}?"
+    return "."
 
 
 def position(value: Any, what: str, count: int) -> int:
@@ -264,9 +279,13 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
         lists = text.count(b"[") + text.count(b"{")
     if lists > MAX_LISTS:
         raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
-    text = text if isinstance(text, str) else text.decode("utf-8-sig")
+    if not isinstance(text, str):
+        text = text.decode("utf-8-sig")
+    decoder = _JSON
+    if options:
+        decoder = json.JSONDecoder(object_pairs_hook=_object, **options)
     try:
-        return (json.JSONDecoder(object_pairs_hook=_object, **options) if options else _JSON).decode(text)
+        return decoder.decode(text)
     except RecursionError:
         raise ValueError("its lists and objects are too deep inside each other") from None
 
@@ -284,7 +303,9 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 def readable(text: str) -> str:
     """`text` as it may be shown anywhere: words and names are untrusted."""
-    return text if text.isascii() and text.isprintable() else _UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def printable(text: str) -> str:
@@ -296,7 +317,9 @@ def printable(text: str) -> str:
 
 def encodable(text: str) -> str:
     """`text` as other programs take it: halves of surrogate pairs, which UTF-8 does not have, are replaced."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def library(name: str, what: str) -> Any:

@@ -439,12 +439,11 @@ def _reference(model: Model, record: EncodedRecord, reference: Any, numeric: lis
     given = references(model, reference).each[0]
     found = {}
     for name in numeric:
-        scaler, value, x = model.inputs[name].scaler, given[name], vectors(record[name])
-        if scaler is not None:
-            value = value * np.asarray(scaler.scale) + np.asarray(scaler.mean)
+        mean, scale = model.inputs[name].affine
+        value, x = given[name] * scale + mean, vectors(record[name])
         if 1 < len(value) < len(x):
             raise LrpError(f"reference of {name!r} must have at least {len(x)} steps, got {len(value)}.")
-        found[name] = np.broadcast_to(value, x.shape) if len(value) == 1 else value[: len(x)]
+        found[name] = np.broadcast_to(value[: len(x)], x.shape)
     return found
 
 

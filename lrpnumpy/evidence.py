@@ -239,8 +239,12 @@ def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str
         return [*map(readable, names)], ["it"] * len(names)
     found, short = [], []
     for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
-        found.append(readable(names[a] if b == a + 1 else f"{names[a]} to {names[b - 1]}"))
-        short.append("it" if b == a + 1 else these)
+        if b == a + 1:
+            found.append(readable(names[a]))
+            short.append("it")
+        else:
+            found.append(readable(f"{names[a]} to {names[b - 1]}"))
+            short.append(these)
     return found, short
 
 
@@ -325,7 +329,9 @@ def _described(model: Model, test: Test) -> tuple[tuple[str, ...], list[str]]:
     names, these = [], []
     for name, plan in zip(model.inputs, test.case.plans, strict=True):
         found, short = _names(plan, test.e.inputs[name], test.case.record[name].seen)
-        names += found if len(model.inputs) == 1 else [f"{readable(name)} {one}" for one in found]
+        if len(model.inputs) > 1:
+            found = [f"{readable(name)} {one}" for one in found]
+        names += found
         these += short
     return tuple(names), these
 

@@ -35,7 +35,10 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> shap.Expl
     Table = library("shap", "to_shap").Explanation
     for e in every:
         e._one_class("to_shap")
-    columns = [_flat(e) if flat else _by_step(e) for e in every]
+    describe = _by_step
+    if flat:
+        describe = _flat
+    columns = [describe(e) for e in every]
     values = [column[0] for column in columns]
     data = [column[1] for column in columns]
     base = np.array([float(e.score) - float(one.sum()) for e, one in zip(every, values, strict=True)])
@@ -163,14 +166,15 @@ class Attribution:
             raise LrpError(f"inputs must have one batch size, got {[len(one) for one in arrays.values()]}.")
         target = untensored(target)
         if isinstance(target, np.ndarray):
-            target = target.item() if target.ndim == 0 else target.tolist()
+            target = target.tolist()
         if isinstance(target, str) and target == "all":
             raise LrpError("target must be one class, or one for each of the batch, got 'all'.")
         if any(one.embedding is None for one in ports.values()):
             options["unit"] = "feature"
         found = self._explained(arrays, self._baselines(baselines, arrays), target, N, options)
-        out = [_like(x, name, found) for x, name in zip(given, ports, strict=True)]
-        attributions = tuple(out) if isinstance(inputs, tuple) else out[0]
+        attributions: Any = tuple(_like(x, name, found) for x, name in zip(given, ports, strict=True))
+        if not isinstance(inputs, tuple):
+            attributions = attributions[0]
         if not return_convergence_delta:
             return attributions
         if not all(isinstance(e.ledger, ReferenceLedger) for e in found):
@@ -189,11 +193,12 @@ class Attribution:
             return [*explain_all(self.model, records, self.method, target, **options)]
         if len(baselines) == 1:
             return [*explain_all(self.model, records, self.method, target, reference=baselines[0], **options)]
-        targets = target if isinstance(target, list) else [target] * N
-        if len(targets) != N:
-            raise LrpError(f"target must be one class for each of the {N} records, got {len(targets)}.")
+        if not isinstance(target, list):
+            target = [target] * N
+        if len(target) != N:
+            raise LrpError(f"target must be one class for each of the {N} records, got {len(target)}.")
         found: list[Explanation] = []
-        for record, own, baseline in zip(records, targets, baselines, strict=True):
+        for record, own, baseline in zip(records, target, baselines, strict=True):
             found += explain_all(self.model, [record], self.method, own, reference=baseline, **options)
         return found
 
@@ -218,11 +223,10 @@ class Attribution:
                     f"baselines must be a number or have the shape of the input, {x.shape}, got {shown(one)}."
                 )
             each[name] = [*one]
-        count = max(map(len, each.values()))
-        repeated = {name: own * (count if len(own) == 1 else 1) for name, own in each.items()}
         if len(arrays) == 1:
-            return repeated[self.model.main]
-        return [{name: own[k] for name, own in repeated.items()} for k in range(count)]
+            return each[self.model.main]
+        count = max(map(len, each.values()))
+        return [{name: own[k % len(own)] for name, own in each.items()} for k in range(count)]
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

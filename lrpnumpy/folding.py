@@ -33,7 +33,8 @@ def folded(model: Model) -> Model:
             inputs = tuple(source if one == name else one for one in nodes[taker].inputs)
             nodes[taker] = nodes[taker]._replace(inputs=inputs)
         del nodes[name]
-        result = source if result == name else result
+        if result == name:
+            result = source
         done.append(f"{name} into {' and '.join(into)}")
     if not done:
         return model
@@ -47,7 +48,9 @@ def _before(nodes: dict[str, Node], result: str, name: str, source: str, layer: 
     if source not in nodes or others or result == source:
         return {}
     new = nodes[source].layer.with_affine_after(layer.s, layer.t)
-    return {} if new is None else {source: new}
+    if new is None:
+        return {}
+    return {source: new}
 
 
 def _after(nodes: dict[str, Node], result: str, takers: list[str], name: str, layer: Affine) -> dict[str, Layer]:
@@ -55,4 +58,6 @@ def _after(nodes: dict[str, Node], result: str, takers: list[str], name: str, la
     if result == name or any(name in nodes[taker].inputs[1:] for taker in takers):
         return {}
     new = {taker: nodes[taker].layer.with_affine_before(layer.s, layer.t) for taker in takers}
-    return {} if any(one is None for one in new.values()) else new
+    if any(one is None for one in new.values()):
+        return {}
+    return new

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, finite, names, one_of, shown, whole
+from lrpnumpy.checks import LrpError, finite, names, one_of, optional, shown, whole
 from lrpnumpy.layers import Embedding, Record
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.scaling import ColumnScaler, names_of, scaler_of
@@ -41,7 +41,9 @@ class Input(Record):
     def __post_init__(self) -> None:
         if self.embedding is not None and not isinstance(self.embedding, Embedding):
             raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
-        size = self.embedding.size if self.embedding is not None else self.size
+        size = self.size
+        if self.embedding is not None:
+            size = self.embedding.size
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise LrpError(f"Input: size must be a positive number, got {shown(size)}.")
         if self.mask_value is not None:
@@ -54,15 +56,36 @@ class Input(Record):
             raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
         if self.scaler is not None and self.embedding is not None:
             raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        given = self.features if self.features is not None else names_of(self.scaler, int(size))
+        given = self.features
+        if given is None:
+            given = names_of(self.scaler, int(size))
         features = names(given, "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,
-            mask_value=None if self.mask_value is None else float(self.mask_value),
-            pad=None if self.pad is None else _checked_pad(self.pad, self.embedding),
+            mask_value=optional(float, self.mask_value),
+            pad=optional(self._checked_pad, self.pad),
             scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
         )
+
+    def _checked_pad(self, pad: Any) -> tuple[int, str, float, str]:
+        """(length, side, value, side that is cut)."""
+        if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
+            raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {shown(pad)}.")
+        length, side, value, cut = [*pad, pad[1]][:4]
+        length = whole(length, "Input: length of pad", 1)
+        if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
+            raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
+        for name in (side, cut):
+            one_of(name, "Input: side of pad", ("pre", "post"))
+        if self.embedding is None:
+            return length, side, finite(value, "Input: value of pad"), cut
+        words, count = self.embedding.vocabulary or (), len(self.embedding.E)
+        if isinstance(value, str):
+            value = words.index(one_of(value, "Input: value of pad", words))
+        if not 0 <= whole(value, "Input: value of pad") < count:
+            raise LrpError(f"Input: value of pad must be a token id from 0 to {count - 1}, got {value!r}.")
+        return length, side, int(value), cut
 
     @cached_property
     def takes_words(self) -> bool:
@@ -81,7 +104,15 @@ class Input(Record):
         value: Any = self.pad[2]  # type: ignore[index]
         if self.embedding is not None:
             return self.embedding.E[value]
-        return value if self.scaler is None else np.array(self.scaler.mean) + value * np.array(self.scaler.scale)
+        mean, scale = self.affine
+        return mean + value * scale
+
+    @property
+    def affine(self) -> tuple[Any, Any]:
+        """Mean and scale of the numbers of the user; 0 and 1 without a scaler."""
+        if self.scaler is None:
+            return 0.0, 1.0
+        return np.array(self.scaler.mean), np.array(self.scaler.scale)
 
     @property
     def given_dtype(self) -> np.dtype:
@@ -125,30 +156,16 @@ def _words(embedding: Embedding) -> str:
     if embedding.vocabulary is None:
         return "no vocabulary, inputs are token ids"
     text = f"words {' '.join(embedding.vocabulary[:5])} …, split by {embedding.settings()['tokenizer']!r}"
-    return text + (", lowercased" if embedding.lowercase else "")
+    if embedding.lowercase:
+        text += ", lowercased"
+    return text
 
 
 def listed(names: Sequence[str] | None) -> str:
     """The first few of some names, behind a colon."""
     if names is None:
         return ""
-    return ": " + ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-
-
-def _checked_pad(pad: Any, embedding: Embedding | None) -> tuple[int, str, float, str]:
-    """(length, side, value, side that is cut)."""
-    if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
-        raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {shown(pad)}.")
-    length, value = whole(pad[0], "Input: length of pad", 1), pad[2]
-    if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
-        raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
-    side, cut = (
-        one_of(one, "Input: side of pad", ("pre", "post")) for one in (pad[1], pad[-1 if len(pad) == 4 else 1])
-    )
-    if embedding is None:
-        return length, side, finite(value, "Input: value of pad"), cut
-    if isinstance(value, str):
-        value = (embedding.vocabulary or ()).index(one_of(value, "Input: value of pad", embedding.vocabulary or ()))
-    if not 0 <= whole(value, "Input: value of pad") < len(embedding.E):
-        raise LrpError(f"Input: value of pad must be a token id from 0 to {len(embedding.E) - 1}, got {value!r}.")
-    return length, side, int(value), cut
+    text = ": " + ", ".join(names[:8])
+    if len(names) > 8:
+        text += " …"
+    return text

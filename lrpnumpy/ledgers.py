@@ -78,9 +78,7 @@ class ReferenceLedger:
     reference: Any = _entry()  # the same of the reference
     gap: Any = _entry()  # rounding, or with integrated gradients the error of the integral
     largest: Any = _entry()  # relevance of any input, with DeepLIFT of any layer's output
-    error: Any = (
-        _entry()
-    )  # estimated error of one feature, the largest: of an integral, or the standard error of samples
+    error: Any = _entry()  # the largest estimated error of a feature: of an integral, or a standard error
     cut: Any = result_field("target", unit="output", default=None)  # what `through` cut off; None in older files
 
     @property

@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, UserCodeError, is_number, shown
+from lrpnumpy.checks import LrpError, UserCodeError, is_it_whole, is_number, shown
 
 OURS = {"lrpnumpy", "numpy", "numba", "h5py", "matplotlib", "dask", *sys.stdlib_module_names}
 LIBRARIES = {"pandas", "polars", "xarray", "torch", "keras", "tensorflow", "sklearn"}  # whose objects users pass in
@@ -137,8 +137,7 @@ def check_plain(what: str, given: Mapping[str, Any], hints: Mapping[str, Any], e
         kinds = [PLAIN[kind] for kind in hint.split(" | ")]
         if not any(test(value) for test, _ in kinds):
             wanted = " or ".join(words for _, words in kinds)
-            advice = f"; is it {int(value)}?" if isinstance(value, float) and value.is_integer() else "."
-            raise LrpError(f"{what}: {name} must be {wanted}, got {shown(value)}{advice}") from error
+            raise LrpError(f"{what}: {name} must be {wanted}, got {shown(value)}{is_it_whole(value)}") from error
 
 
 def _raised_by_user(error: Exception) -> str:

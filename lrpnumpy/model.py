@@ -12,20 +12,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from lrpnumpy.checks import FLOATS, LrpError, close_to, names, one_of, printable, shown, whole
+from lrpnumpy.checks import FLOATS, LrpError, close_to, names, one_of, optional, printable, shown, whole
 from lrpnumpy.inputs import Input, listed
-from lrpnumpy.layers import (
-    Activation,
-    Embedding,
-    LastRow,
-    Layer,
-    Max,
-    Mean,
-    Record,
-    Repeat,
-    Size,
-    TwoClasses,
-)
+from lrpnumpy.layers import Activation, Embedding, LastRow, Layer, Max, Mean, Record, Repeat, Size, TwoClasses
 from lrpnumpy.layers.elementwise import Units
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.meant import door
@@ -159,7 +148,9 @@ class Model(Record):
             units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
             nodes.append(Node(UNITS, units, (result,)))
             scored, sizes[UNITS] = UNITS, last
-        remarks = {} if self.provenance is None else self.provenance
+        remarks: Any = self.provenance
+        if remarks is None:
+            remarks = {}
         if not isinstance(remarks, Mapping):
             raise LrpError(f"Model: provenance must be a dict of remarks, got {shown(remarks)}.")
         inputs = {}
@@ -172,7 +163,7 @@ class Model(Record):
             result=result,
             classes=names(self.classes, "Model: classes", last.width),
             output_scaler=output_scaler,
-            window=None if self.window is None else whole(self.window, "Model: window", 1),
+            window=optional(lambda steps: whole(steps, "Model: window", 1), self.window),
             provenance=MappingProxyType({str(k): str(v) for k, v in remarks.items()}),
         )
         self._set(main=_main(inputs), scored=scored, sizes=sizes, dtype=dtype, outputs=last.width, every=last.steps)
@@ -532,7 +523,8 @@ def _check_layers(given: Any) -> None:
 def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], str]:
     """The nodes of a list of nodes or layers, whose first input is `start`, and the name of the last value."""
     if not isinstance(given[0], Node):
-        readout = "last" if readout is None else readout
+        if readout is None:
+            readout = "last"
         return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
     if readout is not None:
         raise LrpError(

@@ -71,15 +71,17 @@ def decompose(
     if sum(one is not None for one in (parts, periods, season)) != 1:
         raise LrpError("decompose: pass exactly one of parts, periods and season, such as periods=(7, 30).")
     divide: Any = parts
-    if parts is None:
-        divide = _bands(periods) if periods is not None else _seasons(season)
-    single = isinstance(e, Explanation)
-    every: list[Any] = [e] if isinstance(e, Explanation) else entries(e, "decompose: e")
-    found = [
-        _divided(one, slopes, divide, by, "e" if single else f"explanation {k}")
+    if periods is not None:
+        divide = _bands(periods)
+    elif season is not None:
+        divide = _seasons(season)
+    if isinstance(e, Explanation):
+        return _divided(e, _multipliers([e])[0], divide, by, "e")
+    every: list[Any] = entries(e, "decompose: e")
+    return [
+        _divided(one, slopes, divide, by, f"explanation {k}")
         for k, (one, slopes) in enumerate(zip(every, _multipliers(every), strict=True))
     ]
-    return found[0] if single else found
 
 
 def _multipliers(every: Sequence[Any]) -> list[Values]:
@@ -99,7 +101,9 @@ def _multipliers(every: Sequence[Any]) -> list[Values]:
     found: list[Values] = [{} for _ in every]
     for (_, _, step), places in groups.items():
         source: Any = every[places[0]].source
-        request = source.request if step is None else source.request._replace(step=step)
+        request = source.request
+        if step is not None:
+            request = request._replace(step=step)
         records = [every[k].source.record for k in places]
         slopes = _slopes(source.model, request, records, np.array([every[k].target for k in places]))
         for k, values in zip(places, slopes, strict=True):
@@ -140,35 +144,38 @@ def _divided(e: Explanation, slopes: Values, divide: Any, by: By, where: str) ->
         part, seen = e.inputs[name], source.record[name].seen
         if part.feature_relevance is None:
             raise LrpError(f"{where} must have relevance per feature to be divided; explain with unit='feature'.")
-        scale = 1.0 if port.scaler is None else np.array(port.scaler.scale)
         relevance = np.zeros((len(parts), *part.feature_relevance.shape))
         values = np.zeros_like(relevance)
         for k, own in enumerate(parts.values()):
             values[k][seen] = own[name]
-            relevance[k][seen] = own[name] * slopes[name] / scale
+            relevance[k][seen] = own[name] * slopes[name] / port.affine[1]
         relevance[0] = part.feature_relevance - relevance[1:].sum(axis=0)  # the rest: m (p_0 - x0)
-        inputs[name] = _with_features(part, relevance, None if part.values is None else values, [*parts], by)
+        inputs[name] = _with_features(part, relevance, values, [*parts], by)
     options = {**(e.options or {}), "parts": [*parts]}
     return replace(e, inputs=inputs, options=options, source=None)
 
 
 def _with_features(part: InputPart, relevance: Any, values: Any, names: list[str], by: By) -> InputPart:
     """What an input received, with the parts (K, T, D) of its features in place of these."""
-    dtype, T = part.relevance.dtype, len(part.relevance)
+    dtype, T, own = part.relevance.dtype, len(part.relevance), None
     if by == "part":
-        return replace(
-            part, feature_relevance=relevance.sum(axis=2).T.astype(dtype), features=tuple(names), values=None
-        )
-    features = tuple(f"{feature}, {name}" for feature in part.feature_names for name in names)
-    relevance, values = (None if one is None else one.transpose(1, 2, 0).reshape(T, -1) for one in (relevance, values))
-    return replace(part, feature_relevance=relevance.astype(dtype), features=features, values=values)
+        features, relevance = tuple(names), relevance.sum(axis=2).T
+    else:
+        features = tuple(f"{feature}, {name}" for feature in part.feature_names for name in names)
+        relevance = relevance.transpose(1, 2, 0).reshape(T, -1)
+        if part.values is not None:
+            own = values.transpose(1, 2, 0).reshape(T, -1)
+    return replace(part, feature_relevance=relevance.astype(dtype), features=features, values=own)
 
 
 def _checked(e: Explanation, x: Values, divide: Any, where: str) -> dict[str, Values]:
     """The parts by name, each an array (T, D) of every input at the steps that the network sees."""
     several, record = len(x) > 1, e.source.record  # type: ignore[union-attr]
-    is_function = callable(divide)
-    given = divide(x if several else next(iter(x.values()))) if is_function else divide
+    is_function, given = callable(divide), divide
+    if is_function and several:
+        given = divide(x)
+    elif is_function:
+        given = divide(*x.values())
     if not isinstance(given, Mapping) or not given:
         raise LrpError(f"{where}: parts must be a dict of names and arrays that add up to x, got {shown(given)}.")
     found: dict[str, Values] = {str(name): {} for name in given}
@@ -219,9 +226,10 @@ def _bands(periods: Any) -> Callable[..., Any]:
     """Parts by Fourier frequency: the slowest band, which has the mean, first."""
     if isinstance(periods, (str, Mapping)) or not np.iterable(periods):
         periods = [periods]
-    ends = sorted(periods, reverse=True) if all(is_number(one, float) and one > 0 for one in periods) else []
-    if not ends or len({*ends}) < len(ends):
+    is_right = all(is_number(one, float) and one > 0 for one in periods)
+    if not is_right or not len(periods) or len({*periods}) < len(periods):
         raise LrpError(f"decompose: periods must be different positive numbers of steps, got {shown(periods)}.")
+    ends = sorted(periods, reverse=True)
     names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in pairwise(ends))]
     names.append(f"under {ends[-1]:g}")
 
@@ -248,7 +256,9 @@ def _seasons(season: Any) -> Callable[..., Any]:
             raise LrpError(f"decompose: season must be at most half of the {T} steps, got {period}.")
         if T == 1:  # one vector for each record
             return {"trend": x, "season": np.zeros_like(x), "rest": np.zeros_like(x)}
-        around = np.ones(period) if period % 2 else np.array([0.5, *[1.0] * (period - 1), 0.5])
+        around = np.ones(period)
+        if period % 2 == 0:
+            around = np.array([0.5, *around[1:], 0.5])
         count = np.convolve(np.ones(T), around, "same")
         trend = np.stack([np.convolve(column, around, "same") / count for column in x.T], axis=1)
         left = x - trend

@@ -6,7 +6,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -93,11 +92,9 @@ class Results(Sequence[Explanation]):
 
     def received(self, input: str | None = None) -> InputRows:
         """What the `input` of that name, by default the first, received in all results, one behind the other."""
-        every = [*self]
-        if not every:
-            raise LrpError("results must have at least one explanation, got none.")
+        self._not_empty("results")
         name = self._input(input)
-        parts = [e.inputs[name] for e in every]
+        parts = [e.inputs[name] for e in self]
         features = None
         if all(part.feature_relevance is not None for part in parts):  # not every method of a comparison has it
             features = np.concatenate([part.feature_relevance for part in parts], axis=-2)
@@ -231,34 +228,47 @@ class Results(Sequence[Explanation]):
         first, name = self[0], self._input(input)
         by_class = isinstance(by, str) and by == "class"
         own_class = by_class and first.target != "all"
-        every = [Panel(MIXED, self, None, range(len(self)))] if own_class else panels(self, target, "a summary")
-        groups = self._groups(None if by_class and not own_class else by)
-        results, several = every[0].many, len(every) > 1
+        mixed = [Panel(MIXED, self, None, range(len(self)))]
+        every, groups = mixed, None
+        if not own_class:
+            every = panels(self, target, "a summary")
+        if own_class or not by_class:
+            groups = self._groups(by)
+        results, several, about = every[0].many, len(every) > 1, ""
+        if not several and not own_class and len(first.scores) > 1:
+            about = every[0].name
         if several and every[0].c is None:  # each explains its own class: one pass, by the name of the class
-            names = {k: panel.name for panel in every for k in panel.places}
-            groups = [names[k] if groups is None else f"{names[k]}: {groups[k]}" for k in range(len(self))]
-            results, every = self, [Panel(MIXED, self, None, range(len(self)))]
+            classes = {k: panel.name for panel in every for k in panel.places}
+            groups = joined(groups, [classes[k] for k in range(len(self))])
+            results, every = self, mixed
         assert isinstance(results, Results)
-        sums, left = None, None if groups is None else iter(groups)
+        sums, done_before = None, 0
         for many in results._pieces():
-            own = None if left is None else [*islice(left, len(many))]
+            own = taken(groups, slice(done_before, done_before + len(many)))
+            done_before += len(many)
             lengths, relevance, values, features = many.received(name)
-            ends = many.explained_steps if name == next(iter(first.inputs)) else None
+            ends = None
+            if name == next(iter(first.inputs)):
+                ends = many.explained_steps
             words = many._tokens(name)
             if words is not None or values is None:
                 values, features = relevance[..., None], ("relevance",)
             sums = sums or Sums(features or [f"x{d}" for d in range(values.shape[-1])], words is not None)
             for panel in every:
-                picked = values if panel.c is None else _of_class(values, panel.c, lengths, many.scores)
-                label = panel.name if len(every) > 1 else None
-                sums.add(picked, lengths, joined(own, label, len(many)), ends, words)
+                rows, names = values, own
+                if panel.c is not None:
+                    rows = _of_class(values, panel.c, lengths, many.scores)
+                if len(every) > 1:
+                    names = joined(own, [panel.name] * len(many))
+                sums.add(rows, lengths, names, ends, words)
             done(len(many))
         assert sums is not None
-        about = every[0].name if not several and not own_class and len(first.scores) > 1 else ""
-        order = class_names(first) if (several or own_class) and sums.numbers.keys() <= {*class_names(first)} else None
+        order = None
+        if (several or own_class) and sums.numbers.keys() <= {*class_names(first)}:
+            order = class_names(first)
         return sums.summary(first.method, first.output_unit, order, about)
 
-    def _groups(self, by: Any) -> list[Any] | None:
+    def _groups(self, by: Any) -> Sequence[Any] | None:
         """The group of each explanation; None where all are one."""
         if by is None:
             return None

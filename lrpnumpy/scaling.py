@@ -145,8 +145,6 @@ def names_of(value: Any, size: int) -> tuple[str, ...] | None:
 
 def _pair(value: Any, what: str) -> tuple[Any, Any]:
     """Means and scales. scikit-learn's are known by their attributes, which end in _ once they are fitted."""
-    if isinstance(value, _Fitted):
-        return value.mean_, value.scale_
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return value[0], value[1]
     if getattr(value, "clip", False):

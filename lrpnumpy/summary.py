@@ -164,7 +164,8 @@ class Sums:
         """
         if not len(lengths):
             return
-        ends = lengths - 1 if ends is None else ends
+        if ends is None:
+            ends = lengths - 1
         starts = np.cumsum(lengths) - lengths
         owner = np.repeat(np.arange(len(lengths)), lengths)
         if self.by_token:
@@ -208,12 +209,6 @@ class Sums:
         numbers = self.numbers
         return np.array([numbers.setdefault(str(name), len(numbers)) for name in names], np.int64)
 
-    def rename(self, prefix: str) -> None:
-        """Groups without the name of the class before them, as there is one class only."""
-        self.numbers = {
-            ALL if name == prefix else name.removeprefix(f"{prefix}: "): k for name, k in self.numbers.items()
-        }
-
     def _grow(self, places: int) -> None:
         """Make room for more groups, and for more lags or tokens."""
         G, L, _ = self.total.shape
@@ -253,11 +248,11 @@ class Sums:
         )
 
 
-def joined(groups: Sequence[Any] | None, name: str | None, count: int) -> Sequence[Any] | None:
-    """The groups of `count` explanations of a class, with its name where it has one."""
-    if name is None:
-        return groups
-    return [name] * count if groups is None else [f"{name}: {one}" for one in groups]
+def joined(groups: Sequence[Any] | None, classes: Sequence[str]) -> Sequence[str]:
+    """The group of each explanation, with the name of its class before it."""
+    if groups is None:
+        return classes
+    return [f"{name}: {one}" for name, one in zip(classes, groups, strict=True)]
 
 
 def _sort_key(name: str) -> tuple[int, float, str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy import checks
-from lrpnumpy.checks import MISSING, LrpError
+from lrpnumpy.checks import MISSING, LrpError, optional
 
 MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
 
@@ -68,7 +68,7 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
         return Table(np.asarray(untensored(value)))
     if isinstance(value, Table):
         values = _array(value.values, where)
-        labels = None if value.labels is None else labels_of(_array(value.labels, where, len(values)))
+        labels = optional(lambda given: labels_of(_array(given, where, len(values))), value.labels)
         if value.features is None:
             return Table(values, labels)
         own: Any = value.features
@@ -105,7 +105,7 @@ def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
         found = np.asarray(values)
     except (TypeError, ValueError):
         found = np.asarray(None)
-    if not found.ndim or len(found) != (len(found) if steps is None else steps):
+    if not found.ndim or steps not in (None, len(found)):
         raise LrpError(f"{where} must hold arrays of one entry per step, got {type(values).__name__}.")
     return found
 

@@ -67,12 +67,11 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
         raise LrpError(f"{what}: got one explanation; pass several, such as those of explain_all, or [e].")
     if not isinstance(many, Sequence):
         many = list(many)
-    for e in many[:1] if len(many) else ():
-        if not isinstance(e, Explanation):
-            raise LrpError(f"{what}: got {type(e).__name__}; pass explanations from explain or explain_all.")
     if not len(many):
         raise LrpError(f"{what}: there are no explanations; pass at least one.")
     first, everywhere = many[0], range(len(many))
+    if not isinstance(first, Explanation):
+        raise LrpError(f"{what}: got {type(first).__name__}; pass explanations from explain or explain_all.")
     names, every_class = class_names(first), first.target == "all"
     if is_mixed(first, target):
         return [Panel(MIXED, many, -1 if every_class else None, everywhere)]
@@ -87,9 +86,11 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     wanted = wanted_classes(first, target, what)
     if {*explained} == {*wanted} and len(wanted) == 1:
         return [Panel(names[wanted[0]], many, None, everywhere)]
+    if hasattr(many, "_explained_for") and len(wanted) == 1:
+        return [Panel(names[wanted[0]], many._explained_for(wanted[0]), None, everywhere)]
     if hasattr(many, "_explained_for"):
-        again = many._explained_for(wanted[0] if len(wanted) == 1 else "all")
-        return [Panel(names[c], again, None if len(wanted) == 1 else c, everywhere) for c in wanted]
+        again = many._explained_for("all")
+        return [Panel(names[c], again, c, everywhere) for c in wanted]
     if target is not None:
         raise LrpError(f"{what}: other classes than {names[wanted[0]]!r} were explained; explain with target=… .")
     found = []

@@ -54,7 +54,8 @@ def explain_windows(
         windows.at("2005-04-03")  # the explanation of the window that ends on this day
         windows.average()         # which days mattered on average
     """
-    length = model.window if length is None else length
+    if length is None:
+        length = model.window
     if length is None:
         raise LrpError("length is missing, and the model does not carry the window it was trained on; pass length=....")
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
@@ -63,7 +64,7 @@ def explain_windows(
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     if fill is not None:
         series = filled(series, fill, "series")
-    record = encode(_without_padding(model) if pads else model, series, "series")
+    record = encode(_without_padding(model), series, "series")
     in_order([record], "series")
     steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
@@ -73,10 +74,9 @@ def explain_windows(
         raise LrpError(f"length must lie from {least} to {T}, the steps of the series, got {length}.")
     as_trained(model, [length], "a window")
     starts = np.arange(0, T - length + 1, stride)
-    encoded = [
-        {name: _window(one, a, a + length) if name in steps else one for name, one in record.items()}
-        for a in starts.tolist()
-    ]
+    encoded = []
+    for a in starts.tolist():
+        encoded.append(record | {name: _window(record[name], a, a + length) for name in steps})
     if isinstance(target, tuple):
         model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options)
@@ -85,6 +85,8 @@ def explain_windows(
 
 def _without_padding(model: Model) -> Model:
     """The model for series that are not to be cut."""
+    if all(port.pad is None for port in model.inputs.values()):
+        return model
     return replace(model, inputs={name: replace(port, pad=None) for name, port in model.inputs.items()})
 
 
@@ -120,6 +122,8 @@ class Windows(Results):
     def __init__(self, inputs: EncodedRecord, starts: np.ndarray, length: int, found: Explanations) -> None:
         self.inputs, self.starts, self.length, self.explanations = inputs, starts, length, found
         self.ends = starts + length - 1
+        self.scores, self.targets = found.scores, found.targets
+        self._explains_predicted = found._explains_predicted
 
     def evidence(self) -> EvidenceList:
         """What experiments say about each window, computed as one batch and kept; see `Explanation.evidence`."""
@@ -132,11 +136,6 @@ class Windows(Results):
 
     def __len__(self) -> int:
         return len(self.explanations)
-
-    @property
-    def _explains_predicted(self) -> bool:
-        """Whether each explains the class that is predicted, as nobody named one."""
-        return self.explanations._explains_predicted
 
     def _explained_for(self, target: int | str) -> Windows:
         """The same windows explained for one class, or for "all"."""
@@ -162,16 +161,6 @@ class Windows(Results):
         return self.explanations.received(input)
 
     @property
-    def scores(self) -> np.ndarray:
-        """(N, C) of every window."""
-        return self.explanations.scores
-
-    @property
-    def targets(self) -> np.ndarray:
-        """(N,) the class explained; with target "all" (C, N)."""
-        return self.explanations.targets
-
-    @property
     def explained_steps(self) -> np.ndarray:
         """(N,) the step of each window whose prediction is explained."""
         return self.explanations.explained_steps
@@ -184,7 +173,7 @@ class Windows(Results):
     @property
     def labels(self) -> np.ndarray | None:
         """(N,) label of the last step of every window, where the series has labels."""
-        return None if self.series.labels is None else self.series.labels[self.ends]
+        return taken(self.series.labels, self.ends)
 
     @door
     def at(self, label: Any) -> Explanation:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, optional
 from lrpnumpy.corpus.lines import Bad, too_long
 from lrpnumpy.files import npy
 from lrpnumpy.files.archive import Archive
@@ -149,8 +149,7 @@ def _hdf5(path: Path) -> Iterator[Find]:
     with LargeHdf5(path) as file:
 
         def find(name: str) -> LargeArray | None:
-            array = file.large(name)
-            return None if array is None else array.checked()
+            return optional(LargeArray.checked, file.large(name))
 
         yield find
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, library
+from lrpnumpy.checks import LrpError, encodable, library, optional
 from lrpnumpy.corpus.parts import SHAPES, PartFile, ragged
 from lrpnumpy.files.disk import check_free, written
 from lrpnumpy.protocol import Results
@@ -77,7 +77,9 @@ def _fields(part: PartFile) -> dict[str, list[Any]]:
 
 def _json(value: Any) -> np.ndarray | None:
     """JSON as bytes."""
-    return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
+    if value is None:
+        return None
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
 def _append(out: Any, name: str, array: np.ndarray, count: int) -> None:
@@ -143,18 +145,26 @@ def write_csv(
             named = [name for part in whole.inputs.values() for name in part.feature_names if feature_relevance]
             columns = [*dict.fromkeys(named)]
             out.writerow([*map(shown, _head(note, len(whole.inputs) > 1) + columns + ["evidence"])])
+        if isinstance(beside, str):
+            beside = shown(beside)
         for e in whole.each_class:
             for name, part in e.inputs.items():
-                first = [shown(one) if isinstance(one, str) else one for one in (beside, e.name_of(e.target))]
-                first += [shown(name)] if len(e.inputs) > 1 else []
+                first = [beside, shown(e.name_of(e.target))]
+                if len(e.inputs) > 1:
+                    first.append(shown(name))
                 filled = np.full((len(part.relevance), len(columns)), "", object)
                 if columns and part.feature_relevance is not None:
                     filled[:, [columns.index(name) for name in part.feature_names]] = part.feature_relevance.tolist()
-                verdict = "" if e.tested is None else e.tested.verdict
+                verdict = _verdict(e)
                 rows = zip(map(shown, part.step_names), part.relevance.tolist(), filled.tolist(), strict=True)
                 out.writerows([*first, t, step, R, *row, verdict] for t, (step, R, row) in enumerate(rows))
     if columns is None:
         out.writerow([*_head(note, False), "evidence"])
+
+
+def _verdict(e: Explanation) -> str | None:
+    """The verdict of the evidence; None, an empty cell of a CSV file, where it was not computed."""
+    return optional(lambda tested: tested.verdict, e.tested)
 
 
 def _head(note: str, several: bool) -> list[str]:
@@ -192,7 +202,7 @@ def _row(number: int, e: Explanation) -> dict[str, Any]:
         part["marks"] = part["marks"] or [0] * np.shape(part["relevance"])[-1]  # the first group may have none
         part["tokens"] = part["tokens"] and [*map(encodable, part["tokens"])]
         row |= {key + encodable(end): part[key] for key in ("tokens", "marks", "relevance", "feature_relevance")}
-    row["evidence"] = None if e.tested is None else e.tested.verdict
+    row["evidence"] = _verdict(e)
     return row | {f"ledger_{name}": value for name, value in (whole["ledger"] or {}).items() if name != "kind"}
 
 

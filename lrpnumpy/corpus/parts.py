@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, parse_json
+from lrpnumpy.checks import LrpError, optional, parse_json
 from lrpnumpy.fields import plain
 from lrpnumpy.ledgers import LEDGERS
 from lrpnumpy.readback import read_record
@@ -136,8 +136,7 @@ class PartFile:
             raise LrpError("words must be texts")
         if relevance.dtype.kind != "f":
             raise LrpError(f"relevance must be floats, got {relevance.dtype}")
-        tokens = None if words is None else tuple(words)
-        return InputPart(relevance, feature_relevance, features, tokens, marks=marks)
+        return InputPart(relevance, feature_relevance, features, optional(tuple, words), marks=marks)
 
     def _ledger(self, k: int) -> Any:
         if self.text["ledger"] is None:

@@ -56,8 +56,7 @@ class Output:
             raise LrpError(f"out must be the path of a folder, or an lrp.Output, got {shown(self.path)}.")
         if not isinstance(self.overwrite, bool):
             raise LrpError(f"overwrite must be True or False, got {shown(self.overwrite)}.")
-        if not 1 <= whole(self.chunk, "chunk") <= 1 << 62:
-            raise LrpError(f"chunk must be a positive number, got {self.chunk}.")
+        whole(self.chunk, "chunk", 1)
 
 
 @door
@@ -92,8 +91,11 @@ def explain_corpus(
     progress: show rate and time left. Default: if standard error is a terminal.
     evidence: fraction of the records for which evidence is computed and stored, such as 0.01.
     """
-    corpus = source if isinstance(source, Corpus) else Corpus(source)
-    output = out if isinstance(out, Output) else Output(out)
+    corpus, output = source, out
+    if not isinstance(corpus, Corpus):
+        corpus = Corpus(corpus)
+    if not isinstance(output, Output):
+        output = Output(output)
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not stored; use explain_all.")
     request = request_of(model, method, unit, versus, step, options)
@@ -247,7 +249,8 @@ class Beside:
     def __init__(self, given: Any, source: Opened, path: Any) -> None:
         if isinstance(given, str):
             given = [given]
-        given = () if given is None else given
+        if given is None:
+            given = ()
         if not isinstance(given, (Mapping, list, tuple)):
             raise LrpError(f"columns must be a dict of name to values, or a list of names, got {type(given).__name__}.")
         for name in given:
@@ -295,7 +298,9 @@ def _listed(values: Any) -> list[Any]:
     if not hasattr(values, "dtype"):
         return list(values)
     array = np.asarray(values)
-    return (array.astype(str) if array.dtype.kind == "M" else array).tolist()
+    if array.dtype.kind == "M":
+        array = array.astype(str)
+    return array.tolist()
 
 
 def _beside(kind: str, path: Path, name: str) -> list[Any]:

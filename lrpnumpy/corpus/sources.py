@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,10 +22,8 @@ from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, one_of, parse_json, shown, whole
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
-from lrpnumpy.corpus.lines import Bad, too_long
+from lrpnumpy.corpus.lines import Bad
 from lrpnumpy.files.safe import open_file, size_of
-
-__all__ = ["Chunk", "Corpus", "Opened", "fields", "open_source", "sequence", "too_long"]
 
 FORMATS = ("text", "jsonl", "hdf5", "npz")
 ENDS = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".h5": "hdf5", ".hdf5": "hdf5", ".npz": "npz"}
@@ -97,9 +95,10 @@ def open_source(corpus: Corpus) -> Opened:
         raise LrpError(f"format and field are for files, but the source is not one; got {kind!r}, {field!r}.")
     if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)) or getattr(source, "ndim", 1) == 0:
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
-    total = len(source) if isinstance(source, Sized) else 0
-    fraction = (lambda done: done / total) if total else Opened.fraction
-    return Opened("iterable", lambda: iter(source), {"kind": "iterable"}, fraction)
+    opened = Opened("iterable", lambda: iter(source), {"kind": "iterable"})
+    if isinstance(source, Sized) and len(source):
+        return replace(opened, fraction=lambda done: done / len(source))
+    return opened
 
 
 def _standard_input(corpus: Corpus) -> Opened:
@@ -175,9 +174,13 @@ def _size(record: Any) -> int:
     if isinstance(getattr(record, "shape", None), tuple):  # a frame or a tensor
         return 8 * math.prod(record.shape)
     if isinstance(record, (list, tuple)):
-        inner = record[0] if record else None
-        return 16 * len(record) * (len(inner) if isinstance(inner, (list, tuple, np.ndarray)) else 1)
-    return len(record) if isinstance(record, (str, bytes)) else 64
+        size = 16 * len(record)
+        if record and isinstance(record[0], (list, tuple, np.ndarray)):
+            size *= len(record[0])
+        return size
+    if isinstance(record, (str, bytes)):
+        return len(record)
+    return 64
 
 
 def sequence(kind: str, field: str | None, record: Any, several: bool = False) -> Any:
@@ -189,13 +192,19 @@ def sequence(kind: str, field: str | None, record: Any, several: bool = False) -
         raise LrpError(record.reason)
     if kind == "text":
         return lines.text(record)
-    return lines.value(record, field, several) if kind == "jsonl" else record
+    if kind == "jsonl":
+        return lines.value(record, field, several)
+    return record
 
 
 def fields(record: bytes, names: Sequence[str]) -> list[Any]:
     """Fields of a line of JSON that has been read before; None for one that it does not have."""
-    found = parse_json(record) if names else None
-    return [found.get(name) if isinstance(found, dict) else None for name in names]
+    if not names:
+        return []
+    found = parse_json(record)
+    if not isinstance(found, dict):
+        found = {}
+    return [found.get(name) for name in names]
 
 
 def fingerprint(records: Iterable[Any]) -> str:

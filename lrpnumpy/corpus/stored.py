@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, one_of, optional
 from lrpnumpy.corpus.folder import DAMAGE, REJECTED, Folder
 from lrpnumpy.corpus.parts import PartFile
 from lrpnumpy.meant import door
@@ -46,6 +46,10 @@ def open_explanations(path: str | os.PathLike[str]) -> Stored:
         raise LrpError(f"{folder.path}: its index is damaged ({error!r:.200}).") from None
 
 
+def _strings(values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
 class Stored(Results):
     """The explanations in a folder, or some of them: a slice is of the same type.
 
@@ -60,10 +64,10 @@ class Stored(Results):
         self.path: Path = folder.path
         self.run, self.complete, self._folder = run, complete, folder
         self.method = str(run["method"])
-        self.output_unit = None if run["output_unit"] is None else str(run["output_unit"])
-        self.classes = None if run["classes"] is None else tuple(map(str, run["classes"]))
-        self.features = {name: names and tuple(map(str, names)) for name, names in run["features"].items()}
-        self.columns, self._custom = (tuple(map(str, run[name])) for name in ("columns", "custom"))
+        self.output_unit: str | None = optional(str, run["output_unit"])
+        self.classes: tuple[str, ...] | None = optional(_strings, run["classes"])
+        self.features = {name: optional(_strings, names) for name, names in run["features"].items()}
+        self.columns, self._custom = _strings(run["columns"]), _strings(run["custom"])
         self._main = next(iter(self.features))
         self._common: dict[str, Any] = {
             "method": self.method,
@@ -190,7 +194,7 @@ class Stored(Results):
     def _pieces(self) -> Iterator[Results]:
         return (ListedResults(tuple(block)) for _, block in self._blocks())
 
-    def _groups(self, by: Any) -> list[Any] | None:
+    def _groups(self, by: Any) -> Sequence[Any] | None:
         if isinstance(by, str) and by != "class":
             return self.column(one_of(by, "by", (*self.columns, "class")))
         return super()._groups(by)

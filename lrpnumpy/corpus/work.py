@@ -1,24 +1,39 @@
-"""The work: one chunk of records to the arrays of its part, the same bits wherever and whenever it is done."""
+"""The work: one chunk of records to the arrays of its part, the same bits wherever and whenever it is done.
+
+A partition of a Dask bag is explained by the same function, without a part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, UserCodeError
+from lrpnumpy import asked
+from lrpnumpy.checks import LrpError, UserCodeError, one_of
+from lrpnumpy.corpus.lines import too_long
 from lrpnumpy.corpus.parts import pack
-from lrpnumpy.corpus.sources import Chunk, fields, sequence, too_long
+from lrpnumpy.corpus.sources import Chunk, fields, sequence
 from lrpnumpy.encode import EncodedRecord, encode
 from lrpnumpy.evidence import evidence_of_all
+from lrpnumpy.explain import explain_all
 from lrpnumpy.explain import run as explain_encoded
 from lrpnumpy.kernels import compile as kernels
-from lrpnumpy.methods.base import Request
+from lrpnumpy.meant import door
+from lrpnumpy.methods.base import Method, Request
 from lrpnumpy.model import Model
+from lrpnumpy.result import Explanation
 from lrpnumpy.results import Explanations
+from lrpnumpy.rules import Rule
+
+if TYPE_CHECKING:
+    from dask.bag import Bag
+
+TOGETHER = 2048  # sequences of a partition that are explained as one batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +146,70 @@ def _encoded(job: Job, record: Any) -> EncodedRecord:
     if longest > job.longest:
         raise LrpError(too_long(longest, job.longest))
     return one
+
+
+# -- bags of Dask ----------------------------------------------------------------------------------------------------
+
+
+def explain_partition(
+    records: Iterable[Any],
+    model: Model,
+    method: str | Method | Rule | None = None,
+    target: int | str | None = None,
+    *,
+    bad: str = "raise",
+    unit: Any = None,
+    versus: int | str | None = None,
+    step: int | None = None,
+    **options: Any,
+) -> list[Explanation | None]:
+    """The explanations of some `records`, sequences, on one thread: for `dask.bag.map_partitions` and the like.
+
+    model, method, target, unit, versus, step, options: as in `explain`.
+    bad: "none" gives None for a record that cannot be explained, "raise" an error.
+    """
+    one_of(bad, "bad", ("raise", "none"))
+    job = Job(model, asked.request(model, method, unit, versus, step, options), target)
+    explanations: list[Explanation | None] = []
+    left = iter(records)
+    while together := list(islice(left, TOGETHER)):
+        results, numbers, rejected, _ = explain_records(job, together, first=0)
+        if bad == "raise" and rejected:
+            number, reason = rejected[0]
+            raise LrpError(f"record {number + len(explanations)} of the partition cannot be explained: {reason}.")
+        by_number = dict(zip(numbers, results, strict=True))
+        explanations += [by_number.get(number) for number in range(len(together))]
+    return explanations
+
+
+@door
+def explain_bag(
+    model: Model,
+    bag: Any,
+    method: str | Method | Rule | None = None,
+    target: int | str | None = None,
+    *,
+    bad: str = "raise",
+    **options: Any,
+) -> Bag:
+    """A dask.bag of sequences to a dask.bag of explanations, computed when Dask is asked to.
+
+    model, method, target, options: as in `explain`.
+    bag: a dask.bag of what `explain` takes as x.
+    bad: "none" gives None for a record that cannot be explained, "raise" an error.
+
+    The model is one node of the graph, named by its digest: it goes to each worker once.
+    Partitions are explained as they are cut, so another partitioning gives the same to rounding.
+    """
+    from dask.delayed import delayed
+
+    one_of(bad, "bad", ("raise", "none"))
+    if not hasattr(bag, "map_partitions"):
+        raise LrpError(
+            f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
+        )
+    if method is None:
+        method = model.method
+    explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker
+    held = delayed(model, name=f"lrpnumpy-model-{model.digest}", traverse=False)
+    return bag.map_partitions(explain_partition, held, method, target, bad=bad, **options)

@@ -269,10 +269,10 @@ def case_of(
     """Explain some sequences by every method; the time of each is measured on one thread."""
     encoded = [record[model.main] for record in encode_all(model, sequences)]
     if any(one.kept is not None for one in encoded):  # padding cannot be removed
-        bare = [numbers_of(one) for one in encoded]
-        sequences = (
-            bare if len(model.inputs) == 1 else [{**s, model.main: b} for s, b in zip(sequences, bare, strict=True)]
-        )
+        bare: list[Any] = [numbers_of(one) for one in encoded]
+        if len(model.inputs) > 1:
+            bare = [{**given, model.main: own} for given, own in zip(sequences, bare, strict=True)]
+        sequences = bare
     x = [vectors(one) for one in encoded]
     _scores(model, sequences, step, 1)  # the first pass takes longer than others
     began = time.perf_counter()

@@ -4,21 +4,14 @@ and correlations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 DRAWS = 2000
+AT_ONCE = 2_000_000  # weights of samples
 LIMITS = (2.5, 97.5)  # in %: an interval of 95 %
 Ratio = tuple[np.ndarray, np.ndarray]  # (M, n) values of every method, and (n,) what their means are divided by
-
-
-def draws(n: int, count: int = DRAWS, seed: int = 0) -> Iterator[np.ndarray]:
-    """Weights (some, n) of n samples drawn again with replacement, `count` times in all, a part at a time."""
-    rng = np.random.default_rng(seed)
-    at_once = max(1, min(count, 2_000_000 // max(1, n)))
-    for first in range(0, count, at_once):
-        yield rng.multinomial(n, np.full(n, 1 / n), size=min(at_once, count - first)) / n
 
 
 def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -29,8 +22,11 @@ def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 def drawn_again(ratios: Sequence[Ratio]) -> np.ndarray:
     """(draws, M) the mean over `ratios` of mean(above) / mean(below), of samples drawn again."""
+    rng, n = np.random.default_rng(0), ratios[0][0].shape[1]
+    at_once = max(1, min(DRAWS, AT_ONCE // n))
     found = []
-    for w in draws(ratios[0][0].shape[1]):
+    for first in range(0, DRAWS, at_once):
+        w = rng.multinomial(n, np.full(n, 1 / n), size=min(at_once, DRAWS - first)) / n  # (some, n) weights of samples
         found.append(np.mean([ratio(w @ above.T, (w @ below)[:, None]) for above, below in ratios], axis=0))
     return np.concatenate(found)
 

@@ -30,6 +30,7 @@ from lrpnumpy.evaluate.case import Case, Relevances, RemovalUnit, Values
 from lrpnumpy.evaluate.chance import spearman
 from lrpnumpy.evidence import evidence_of
 from lrpnumpy.explain import explain_all
+from lrpnumpy.fields import taken
 from lrpnumpy.layers.base import Record
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation
@@ -152,8 +153,8 @@ def _explanations(found: Relevances, template: Any) -> list[Explanation]:
     """The relevances of a user's function as explanations."""
     every = []
     for k, e in enumerate(template):
-        values = None if found.values is None else found.values[k]
-        every.append(replace(e.with_first(relevance=found.steps[k], feature_relevance=values), method="function"))
+        own = e.with_first(relevance=found.steps[k], feature_relevance=taken(found.values, k))
+        every.append(replace(own, method="function"))
     return every
 
 
@@ -173,11 +174,10 @@ def cascade(model: Model, rng: np.random.Generator) -> list[Model]:
     """The model with the weights of its last layer replaced, of its last two, and so on to the first."""
     out: list[Model] = []
     for k in range(len(model.layers) - 1, -1, -1):
-        model = out[-1] if out else model
         old = model.layers[k]
         if any(True for _ in old.all_arrays()):
-            new = randomized(old, rng)
-            out.append(model._with(partial(_swapped, {id(old): new})))
+            model = model._with(partial(_swapped, {id(old): randomized(old, rng)}))
+            out.append(model)
     return out
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +20,7 @@ from lrpnumpy.evaluate import measures as measuring
 from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
-from lrpnumpy.evaluate.state import State
+from lrpnumpy.files.safe import open_file
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.methods.reference import vectors
@@ -94,7 +96,11 @@ def rank_methods(
     def measured(k: int) -> Values:
         some = None if classes is None else classes[k : k + PART]
         case = case_of(model, sequences[k : k + PART], some, every, units, instead, (SEED, k), against, step, threads)
-        return _all_of(case, chosen)
+        values = measuring.measure_cost(case)
+        for measure in map(MEASURES.get, chosen):
+            if measure is not None:
+                values |= measure(case)
+        return values
 
     undo = settle()
     try:
@@ -104,10 +110,8 @@ def rank_methods(
         if TRUTH in chosen:
             jobs[TRUTH] = partial(programs.measure_truth, every, SEED)
         parts = []
-        with (
-            State(state, said) as store,
-            progress_bar(progress, total=len(jobs), desc="measuring", unit=" parts") as bar,
-        ):
+        store = State(state, said)
+        with progress_bar(progress, total=len(jobs), desc="measuring", unit=" parts") as bar:
             for name, job in jobs.items():
                 parts.append(store.get(name, job))
                 bar.update(1)
@@ -130,15 +134,6 @@ def _units(model: Model, unit: Unit) -> tuple[RemovalUnit, ...]:
     if words or unit == "step":
         return ("step",)
     return ("feature", "value") if unit == "feature" else ("step", "feature", "value")
-
-
-def _all_of(case: Case, chosen: Sequence[str]) -> Values:
-    out = measuring.measure_cost(case)
-    for name in chosen:
-        measure = MEASURES[name]
-        if measure is not None:
-            out |= measure(case)
-    return out
 
 
 def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any]) -> Ranking:
@@ -187,8 +182,7 @@ def _substitute(
             raise LrpError("reference must be other than 'omit' with step, which would be another one without them.")
         return reference
     if reference == "zero":
-        zero = 0.0 if port.scaler is None else np.array(port.scaler.mean)
-        return np.zeros(model.input_size, port.given_dtype) + zero
+        return np.zeros(model.input_size, port.given_dtype) + port.affine[0]
     if reference == "mean":
         return np.concatenate([vectors(record[model.main]) for record in encoded]).mean(axis=0)
     if port.embedding is None or port.embedding.vocabulary is None:
@@ -204,3 +198,66 @@ def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None, first: int
         for part in record.values():
             state.update(numbers_of(part).tobytes())
     return state.hexdigest()
+
+
+class State:
+    """Finished parts in a file: a line for the request, then one per part; every line begins with its digest.
+
+    A damaged line is ignored, and its part is computed again: the program was killed while it wrote the line, or the
+    disk has lost some of it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, request: dict[str, Any]) -> None:
+        self.path = path
+        self.done: dict[str, Any] = {}
+        if path is None:
+            return
+        content = b""
+        with _usable(path):
+            if os.path.exists(path):
+                with open_file(path) as file:
+                    content = file.read()
+        head = _sealed(request)
+        begun, *lines = content.split(b"\n")
+        if begun != head and (lines or not head.startswith(begun)):
+            raise LrpError(
+                f"state must be a file of the same model, data, methods and settings, got {path}, which is of others "
+                "or damaged; remove it or name another."
+            )
+        self._append(head[len(begun) :])
+        for line in lines:
+            digest, _, text = line.partition(b" ")
+            if digest == _digest_of(text):
+                self.done |= json.loads(text)
+
+    def get(self, key: str, compute: Callable[[], Values]) -> Values:
+        """A part, from the file or computed."""
+        if key not in self.done:
+            self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in compute().items()}
+            self._append(b"\n" + _sealed({key: self.done[key]}))
+        return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
+
+    def _append(self, content: bytes) -> None:
+        if self.path is not None:
+            with _usable(self.path), open(self.path, "ab") as file:
+                file.write(content)
+
+
+@contextmanager
+def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Report what is wrong with the file of a state."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise LrpError(f"state must be a file that can be read and written, got {path}: {reason}.") from None
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    """A line of JSON after its digest."""
+    text = json.dumps(content).encode()
+    return _digest_of(text) + b" " + text
+
+
+def _digest_of(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, parse_json, whole
+from lrpnumpy.checks import one_of
 from lrpnumpy.evaluate import chance
 from lrpnumpy.meant import door
 from lrpnumpy.result import dumped
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 FEWEST = 5  # samples that a bootstrap needs
 SIGNIFICANT = 0.05  # a smaller p-value, corrected for all pairs of methods, is more than chance
-ABOUT = {"sequences", "explained", "units", "reference", "output"}  # what a heading needs
 FORMAT = "lrpnumpy ranking 2"
 REMOVAL = "removal"  # the column that advice compares methods by
-CELL_AXES = {"value": 1, "low": 1, "high": 1, "better": 2, "p": 2, "apart": 2}  # of methods, of each array of `Cells`
 
 
 class Column(NamedTuple):
@@ -174,8 +172,7 @@ class Ranking:
     @property
     def best(self) -> str:
         """The cheapest of the best."""
-        found = self.equal
-        return self.methods[found[0] if found else self.order[0]]
+        return self.methods[[*self.equal, *self.order][0]]
 
     @door
     def beats(self, one: str, other: str, column: str) -> bool:
@@ -189,42 +186,39 @@ class Ranking:
         """Which method to use and which to avoid, in one or two sentences."""
         return _advice(self)
 
-    def __repr__(self) -> str:
+    @property
+    def _show(self) -> Any:
+        """The module that draws rankings."""
         from lrpnumpy.show import ranking
 
-        return ranking.brief(self)
+        return ranking
+
+    def __repr__(self) -> str:
+        return self._show.brief(self)
 
     def __str__(self) -> str:
-        from lrpnumpy.show import ranking
-
-        return ranking.text(self)
+        return self._show.text(self)
 
     def _repr_html_(self) -> str:
-        from lrpnumpy.show import ranking
-
-        return ranking.fragment(self)
+        return self._show.fragment(self)
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from lrpnumpy.show import ranking
-
-        return ranking.page(self)
+        return self._show.page(self)
 
     def figure(self) -> Figure:
         """A matplotlib figure: every column with its intervals."""
-        from lrpnumpy.show import ranking
-
-        return ranking.figure(self)
+        return self._show.figure(self)
 
     @door
     def to_json(self, **options: Any) -> str:
-        """A JSON text; `from_json` reads it back. `options` are those of `json.dumps`."""
+        """A JSON text. `options` are those of `json.dumps`."""
         cells = {
             name: {key: np.asarray(part).tolist() for key, part in one._asdict().items()}
             | {"title": COLUMNS[name].title, "meaning": COLUMNS[name].meaning, "best": COLUMNS[name].best}
             for name, one in self.cells.items()
         }
-        whole = {
+        content = {
             "format": FORMAT,
             "methods": self.methods,
             "order": [self.methods[m] for m in self.order],
@@ -234,52 +228,7 @@ class Ranking:
             "columns": cells,
             "about": dict(self.about),
         }
-        return dumped(_without_nan(whole), options)
-
-    @staticmethod
-    def from_json(text: str) -> Ranking:
-        """A ranking from the `text` that `to_json` wrote; an error describes any other text."""
-        try:
-            data = parse_json(text)
-        except (TypeError, ValueError, AttributeError) as error:
-            reason = str(error)[:200]
-            raise LrpError(f"from_json: the text is not JSON ({reason}); pass the text of Ranking.to_json.") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise LrpError("from_json: the JSON has no format line of a ranking; pass the text of Ranking.to_json.")
-        names, columns, about = data.get("methods"), data.get("columns"), data.get("about")
-        if not names or not _are_names(names) or len(set(names)) < len(names):
-            raise LrpError("from_json: methods must be a list of different names, got something else.")
-        if not isinstance(columns, dict) or not all(isinstance(one, dict) for one in columns.values()):
-            raise LrpError("from_json: columns must be an object of objects, got something else.")
-        if not isinstance(about, dict) or not {*about} >= ABOUT or not _are_names(about["units"]):
-            wanted = ", ".join(sorted(ABOUT))
-            raise LrpError(f"from_json: about must be an object with {wanted}, and units a list, got something else.")
-        cells = {}
-        for name, one in columns.items():
-            one_of(name, "from_json: a column", tuple(COLUMNS))
-            arrays = {}
-            for key, axes in CELL_AXES.items():
-                arrays[key] = _numbers(f"{name}: {key}", one.get(key), (len(names),) * axes)
-            arrays["better"] = arrays["better"] > 0
-            cells[name] = Cells(**arrays, samples=whole(one.get("samples"), f"from_json: {name}: samples", 0))
-        if "cost" not in cells:
-            raise LrpError("from_json: columns must have cost, got none.")
-        return Ranking(tuple(names), cells, about)
-
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _numbers(where: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of this shape, with NaN for null."""
-    try:
-        found = np.array(value)
-        if found.shape == shape and (found.dtype == bool or found.dtype.kind in "iufO"):
-            return found.astype(float)
-    except (TypeError, ValueError, OverflowError, RecursionError):  # ragged lists, texts, lists in lists
-        pass
-    raise LrpError(f"from_json: {where} must be numbers of shape {shape}, got something else.")
+        return dumped(_without_nan(content), options)
 
 
 def _without_nan(value: Any) -> Any:
@@ -288,7 +237,9 @@ def _without_nan(value: Any) -> Any:
         return {key: _without_nan(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
 
 
 def _advice(found: Ranking) -> str:

@@ -880,7 +880,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
         ({"target": 1, "versus": "fair"}, "another class"),
         ({"method": "magic"}, "unknown method .magic."),
         ({"unit": "letter"}, "unit must be one of"),
-        ({"chunk": 0}, "chunk must be a positive number"),
+        ({"chunk": 0}, "chunk must be a whole number of at least 1"),
         ({"threads": 0}, "threads must be a number from 1 to 256"),
         ({"longest": 2.5}, "longest must be a whole number"),
         ({"format": "xml"}, "format must be one of"),

@@ -283,7 +283,7 @@ def test_a_run_that_was_interrupted_goes_on(model, rng, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         lrp.rank_methods(model, sequences, NAMES, **asked)
     with state.open("a") as file:
-        file.write('{"half a li')
+        file.write('\n{"half a li')
     found = lrp.rank_methods(model, sequences, NAMES, **asked)
     assert [seed for _, seed in seen] == [0, 5, 5, 10]
     for name, cells in whole.cells.items():
@@ -320,13 +320,12 @@ def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
     assert main([*said, *(part for kind, path in files.items() for part in (f"--{kind}", str(path)))]) == 0
     printed = capsys.readouterr().out
     assert "by step" in printed and "mean rank" in printed and "lrp-all" in printed
-    found = Ranking.from_json(files["json"].read_text())
-    np.testing.assert_array_equal(found.cells["steps"].value, one.cells["steps"].value)
-    assert str(found) == printed.rstrip("\n")
+    columns = json.loads(files["json"].read_text())["columns"]
+    np.testing.assert_array_equal(columns["steps"]["value"], one.cells["steps"].value)
     page = files["html"].read_text()
     assert page.startswith("<!doctype html>") and "data:image/png" in page and "http" not in page
     assert files["figure"].read_bytes().startswith(b"\x89PNG")
-    assert "ranking" in found._repr_html_()
+    assert "ranking" in one._repr_html_()
 
 
 def test_several_inputs_and_regression(rng):

@@ -15,7 +15,6 @@ from lrpnumpy.corpus.run import Beside
 from lrpnumpy.corpus.sources import chunks, open_source
 from lrpnumpy.corpus.work import Job, explain_chunk
 from lrpnumpy.evaluate import rank_methods
-from lrpnumpy.evaluate.ranking import Ranking
 from lrpnumpy.files.native import arrays_of
 
 MAX_BYTES = 2**26  # of arrays; the largest seed has a few KB
@@ -163,15 +162,11 @@ def ranked(state=None):
     )
 
 
-def _ranking(path, given, rng):
-    str(Ranking.from_json(_text(path)))
-
-
 def _state(path, given, rng):
     str(ranked(path))
 
 
 DOORS = {
     "load": _load, "corpus": _corpus, "parts": _parts, "input": _input, "explanations": _explanations,
-    "explanation": _explanation, "ranking": _ranking, "state": _state,
+    "explanation": _explanation, "state": _state,
 }  # fmt: skip

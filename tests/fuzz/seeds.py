@@ -397,7 +397,7 @@ def _inputs():
 
 
 def _results(folder):
-    """Explanation files, parts of a run, explanations and rankings as JSON, the state of a ranking."""
+    """Explanation files, parts of a run, explanations as JSON, the state of a ranking."""
     from .doors import RANKED, explained, ranked
 
     for name, given in (
@@ -416,7 +416,6 @@ def _results(folder):
     for name, one in explained().items():
         text = {"a.json": one.to_json().encode()}
         yield Seed("Explanation.from_json", name, "explanation", text, "a.json")
-    yield Seed("Ranking.from_json", "ranking", "ranking", {"a.json": ranked().to_json().encode()}, "a.json")
     state = folder / "state.jsonl"
     ranked(state)
     yield Seed("state of a ranking", RANKED, "state", {"state.jsonl": state.read_bytes()}, "state.jsonl")

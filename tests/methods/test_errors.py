@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy import evaluate
 
 RNG = np.random.default_rng(0)
 LAYER = nets.lstm(RNG, 3, 2)
@@ -367,7 +366,6 @@ CASES = {
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
         "methods must be a list or a dict of names and rules",
     ),
-    "a ranking that is none": (lambda: evaluate.Ranking.from_json("{}"), "the JSON has no format line of a ranking"),
     # pictures
     "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger: pass an explanation of one"),
 }
