@@ -1,7 +1,9 @@
-"""Kernels compiled in the background, as users have it: every test runs in processes of its own with an empty cache.
+"""Kernels compiled in the background, as users have it, with an empty cache.
 
-The other tests wait for the compiler (`conftest.py`). Here NumPy runs kernels on whole arrays until they are ready, in
-several threads at once, large calls wait when that has taken long, and a program may end or fork in the middle of it.
+What ends, forks or must not have Numba runs in a new process; the rest in this one, which has loaded Numba already. The
+other tests use the kernels of `lrpnumpy compile` (`conftest.py`). Here NumPy runs kernels on whole arrays until they
+are ready, in several threads at once, large calls wait when that has taken long, and a program may end or fork in the
+middle of it.
 """
 
 import os
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import networks as nets
@@ -55,13 +57,12 @@ def ended(process, complaint=""):
     assert len(complaints.splitlines()) == bool(complaint), complaints
 
 
-@contextmanager
-def environment(**variables):
-    """Variables that processes started meanwhile have."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield
+@pytest.fixture
+def as_users_have_it(tmp_path, monkeypatch):
+    """This process compiles in the background, and keeps kernels in an empty folder."""
+    monkeypatch.setattr(kernels, "mode", "background")
+    monkeypatch.setattr(kernels, "START", 0.0)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
 
 
 def ready():
@@ -278,7 +279,6 @@ def compile_and_check():
     one(LARGE[:5], np.empty(5))
     wait_until(lambda: one.compiled)
     check(one)
-    kernels.Kernel(double, double_by_numpy).compile("float32")  # the hint comes once
 
 
 def test_two_processes_fill_one_empty_cache(tmp_path):
@@ -286,21 +286,28 @@ def test_two_processes_fill_one_empty_cache(tmp_path):
         ended(process)
 
 
-def test_kernels_are_compiled_where_they_cannot_be_kept(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("a file, where a folder should be")
-    with environment(XDG_CACHE_HOME=str(tmp_path / "b"), HOME=str(tmp_path / "b"), LOCALAPPDATA=str(tmp_path / "b")):
-        ended(start(compile_and_check, tmp_path / "a"), "Set NUMBA_CACHE_DIR")
+def test_kernels_are_compiled_where_they_cannot_be_kept(tmp_path, as_users_have_it, monkeypatch, caplog):
+    (tmp_path / "kernels").write_text("a file, where a folder should be")
+    for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "kernels"))
+    monkeypatch.setattr(kept, "_hints", [])
+    compile_and_check()
+    kernels.Kernel(double, double_by_numpy).compile("float32")
+    (hint,) = caplog.messages  # it comes once
+    assert "Set NUMBA_CACHE_DIR" in hint
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
-def test_kernels_are_kept_in_the_users_folder_where_the_packages_cannot_be_written(tmp_path):
-    (tmp_path / "a").write_text("a file, where a folder should be")
-    with environment(XDG_CACHE_HOME=str(tmp_path / "cache")):
-        ended(start(compile_and_check, tmp_path / "a"))
+def test_kernels_are_kept_in_the_users_folder_where_the_packages_cannot_be_written(
+    tmp_path, as_users_have_it, monkeypatch, caplog
+):
+    (tmp_path / "kernels").write_text("a file, where a folder should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    compile_and_check()
     (folder,) = (tmp_path / "cache").iterdir()
     assert {path.suffix for path in folder.iterdir()} == {".nbi", ".nbc"}
     assert folder.stat().st_mode & 0o022 == 0
+    assert not caplog.messages
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
@@ -322,7 +329,7 @@ def test_nothing_is_read_from_a_folder_that_others_can_write_to(tmp_path, monkey
     assert not kept.is_trusted(mine)
 
 
-def read_what_is_damaged():
+def test_damaged_files_are_compiled_again(as_users_have_it, caplog):
     one = kernels.Kernel(double, double_by_numpy)
     one.compile("float64")
     folder = kept.folders()[0]  # the one of this test; the user's folder may have kernels, too
@@ -333,17 +340,15 @@ def read_what_is_damaged():
             again = kernels.Kernel(double, double_by_numpy)
             again.compile("float64")
             check(again)
+    assert not caplog.messages
 
 
-def test_damaged_files_are_compiled_again(tmp_path):
-    ended(start(read_what_is_damaged, tmp_path))
-
-
-def compile_what_cannot_be():
+def test_a_kernel_that_cannot_be_compiled_holds_up_no_other(as_users_have_it, monkeypatch):
     bad, good = kernels.Kernel(hopeless, double_by_numpy), kernels.Kernel(double, double_by_numpy)
     times = []
     compile_one = kernels.Kernel._compile
-    kernels.Kernel._compile = lambda self, dtype: (times.append(self), compile_one(self, dtype))[1]
+    monkeypatch.setattr(kernels.Kernel, "_compile", lambda one, dtype: (times.append(one), compile_one(one, dtype))[1])
+    monkeypatch.setattr(kernels, "large_calls", kernels._Large())
     with suppress(AttributeError):  # of the plain function
         bad(LARGE[:5], np.empty(5))
     threads = [threading.Thread(target=check, args=(good,)) for _ in range(8)]
@@ -357,10 +362,6 @@ def compile_what_cannot_be():
     with pytest.raises(Exception, match="no_array_has_this"):
         bad(LARGE, np.empty(5))
     assert times.count(bad) == 2  # in the background, and where it is needed
-
-
-def test_a_kernel_that_cannot_be_compiled_holds_up_no_other(tmp_path):
-    ended(start(compile_what_cannot_be, tmp_path))
 
 
 @pytest.mark.slow
@@ -393,7 +394,7 @@ def bits_of_everything(path):
 
 @pytest.mark.compiled
 def test_who_waits_for_the_compiler_gets_the_same_bits_always(tmp_path):
-    cache = os.environ.get("NUMBA_CACHE_DIR", "")
-    for name in ("here", "there"):
-        ended(start(bits_of_everything, cache, tmp_path / name, mode="wait"))
+    there = start(bits_of_everything, os.environ.get("NUMBA_CACHE_DIR", ""), tmp_path / "there", mode="wait")
+    bits_of_everything(tmp_path / "here")
+    ended(there)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
