@@ -30,8 +30,9 @@ demo: $(VENV)/.installed  ## explain a sentence and a flood with bundled models,
 	@$(VENV)/bin/python examples/river.py
 	@echo "To type your own sentences: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
 
-test: $(VENV)/.installed-test  ## the complete check: lint, types, tests, and the tests of kernels again with the JIT off
-	@$(MAKE) --no-print-directory --jobs 3 lint kernels-float32 kernels-float64
+# Kernels need only what the package needs: they are compiled while the tests' packages are installed and types checked.
+test: $(VENV)/.installed  ## the complete check: lint, types, tests, and the tests of kernels again with the JIT off
+	@$(MAKE) --no-print-directory --jobs 3 kernels-float32 kernels-float64 lint
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 -m "not compiled" $(KERNEL_TESTS)
 

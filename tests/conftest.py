@@ -17,9 +17,9 @@ os.environ.setdefault("LRPNUMPY_COMPILE", "kept")
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 # No deadline, since a first call may compile. The same cases every time, so that a failure can be repeated; at night
-# others each time, and 25 times as many (`make laws`, which prints its seed).
+# others each time, and 50 times as many (`make laws`, which prints its seed).
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
-settings.register_profile("lrpnumpy", derandomize=True, max_examples=5 if PLAIN else 20, **COMMON)
+settings.register_profile("lrpnumpy", derandomize=True, max_examples=5 if PLAIN else 10, **COMMON)
 settings.register_profile("nightly", derandomize=False, max_examples=500, print_blob=True, database=None, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "lrpnumpy"))
 
