@@ -73,7 +73,7 @@ fuzz: $(VENV)/.installed-test  ## 100,000 damaged files and texts with a fresh s
 laws: $(VENV)/.installed-test  ## every case of every test, hypothesis with 500 examples and a fresh seed (printed), 1,000 random cells
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "SEED=$$seed"; \
 	    $(ONE_THREAD) EVERY_CASE=1 HYPOTHESIS_PROFILE=nightly $(VENV)/bin/python -m pytest -q -n 2 --hypothesis-seed=$$seed \
-	    $$(grep -l "@given\|mark.sampled\|mark.slow\|EVERY_CASE" -r tests --include="test_*.py" --exclude-dir=interop --exclude-dir=browser) \
+	    $$(grep -l "@given\|mark.sampled\|mark.slow\|EVERY_CASE\|laws" -r tests --include="test_*.py" --exclude-dir=interop --exclude-dir=browser) \
 	    && $(ONE_THREAD) $(VENV)/bin/python -m tests.fuzz_cells --cells 1000 --seed $$seed
 
 faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only home, little memory

@@ -21,7 +21,7 @@ import pytest
 
 import lrpnumpy as lrp
 from lrpnumpy.kernels import compile as kernels
-from lrpnumpy.kernels import kept
+from lrpnumpy.kernels import kept, product
 from lrpnumpy.kernels.arguments import R1, W1
 from lrpnumpy.lazy import cached_property
 
@@ -60,6 +60,8 @@ def ended(process, complaint=""):
 @pytest.fixture
 def as_users_have_it(tmp_path, monkeypatch):
     """This process compiles in the background, and keeps kernels in an empty folder."""
+    for dtype in ("float32", "float64"):
+        product.publish(np.dtype(dtype))  # what every kernel may call: from its usual place
     monkeypatch.setattr(kernels, "mode", "background")
     monkeypatch.setattr(kernels, "START", 0.0)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))

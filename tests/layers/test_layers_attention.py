@@ -166,6 +166,7 @@ def test_attention_restated(rng, name, causal, inputs):
         close(scores, model.nodes[-1].layer.V @ y.mean(axis=0) + model.nodes[-1].layer.d)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("inputs", INPUTS[:3], ids="-".join)
 def test_laws_of_attention(rng, name, inputs, tmp_path):

@@ -44,6 +44,7 @@ def branch(model, name, x):
     return lrp.predict(lrp.Model([node.layer], readout="every"), x)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", JOINS)
 @pytest.mark.parametrize("at_steps", [True, False])
 def test_laws_of_joins(rng, name, at_steps, tmp_path):
