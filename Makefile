@@ -80,11 +80,12 @@ faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only
 	$(VENV)/bin/python -m tests.faults
 
 # Without EVERY_CASE: the cases of `make test` have each value of each parameter, and tracing every line is slow.
+coverage: export KERAS_BACKEND := torch
 coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## list the lines of the package that no test runs: at most 4 %, each with a reason (installs torch)
 	$(VENV)/bin/python -m coverage erase
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report=
 	$(ONE_THREAD) NUMBA_DISABLE_JIT=1 $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= -m "not compiled" $(KERNEL_TESTS)
-	$(ONE_THREAD) KERAS_BACKEND=torch $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= $(LIVE_TESTS)
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-append --cov-report= $(LIVE_TESTS)
 	$(VENV)/bin/python -m tests.uncovered
 
 dist: $(VENV)/.installed-test $(VENV)/.installed-dist  ## build wheel and sdist, and try them in clean environments
