@@ -27,7 +27,7 @@ def read(source: Source, settings: Mapping[str, Any], said: Hints) -> Imported |
     x = net.entry(Input(source.shape("rnn.weight_ih_l0")[-1]), "x")
     value = net.recurrent("rnn", x)
     if "V.weight" in net.names:  # RNNModel: one step ahead
-        value = net.put(net.dense("V"), f"{value}:last", name="V")
+        value = net.put(net.linear("V"), f"{value}:last", name="V")
     else:  # BlockRNNModel: the last steps, as many as an output chunk has
         heads = [name.removesuffix(".weight") for name in source.names() if name.startswith("fc.") and "weight" in name]
         activation = _ACTIVATIONS.get(str(settings.get("activation", "ReLU")))
@@ -35,7 +35,7 @@ def read(source: Source, settings: Mapping[str, Any], said: Hints) -> Imported |
         if not heads or (len(heads) > 1 and activation is None) or type(count) is not int:
             return None
         for head in heads[:-1]:
-            value = net.put(net.dense(head, str(activation)), value, name=head)
-        value = net.put(net.dense(heads[-1]), value, name=heads[-1])
+            value = net.put(net.linear(head, str(activation)), value, name=head)
+        value = net.put(net.linear(heads[-1]), value, name=heads[-1])
         value = net.put(Slice(-count, None), value, name="forecast")
     return Imported(net.model(value), ["the network is that of darts, with its settings"], kind="darts")

@@ -121,7 +121,7 @@ class _Forecast:
     def head(self) -> tuple[Dense, tuple[str, ...], Scaler]:
         """The Linear of all outputs, their names, and their units."""
         places = [name.removesuffix(".weight") for name in self.source.names() if name.endswith(".weight")]
-        heads = [self.net.dense(place) for place in places if "_projector" in place]
+        heads = [self.net.linear(place) for place in places if "_projector" in place]
         if not heads:
             raise self.source.error("output_projector", "is missing")
         whole = Dense(np.concatenate([head.V for head in heads]), np.concatenate([head.d for head in heads]))

@@ -186,15 +186,15 @@ class _Network(KnownNetwork):
 
     def scores(self, readout: str) -> str:
         """From scaled inputs through the embeddings and the cell to the head; the name of the scores."""
-        value = self.embedded("x_d", "dynamics")
+        value = self.through_embedding("x_d", "dynamics")
         cell = CELLS[self.kind]
         if self.kind == "ealstm":
             if "x_s" not in self.ports:
                 self.config.refuse("static_attributes must be a list of names: an EA-LSTM has none without them")
-            value = self.put(self.entity_aware(), value, self.embedded("x_s", "statics"), name="ealstm")
+            value = self.put(self.entity_aware(), value, self.through_embedding("x_s", "statics"), name="ealstm")
         else:
             if "x_s" in self.ports:
-                vector = self.embedded("x_s", "statics")
+                vector = self.through_embedding("x_s", "statics")
                 repeated = self.put(Repeat(), vector, value, name="static at every step")
                 value = self.put(Concat(), value, repeated, name="inputs")
             if cell == "cell":
@@ -218,7 +218,7 @@ class _Network(KnownNetwork):
                 arrays[f"{letter}_{gate}"] = np.ascontiguousarray(part.T)
         return EALSTM(**arrays)
 
-    def embedded(self, value: str, which: str) -> str:
+    def through_embedding(self, value: str, which: str) -> str:
         """The embedding network of the dynamic or the static inputs, if there is one."""
         spec = self.config.value.get(f"{which}_embedding")
         if not spec:
@@ -235,9 +235,9 @@ class _Network(KnownNetwork):
         numbers = sorted(int(match[1]) for match in map(weights.fullmatch, self.names) if match) or [0]
         for k in numbers[:-1]:
             value = self.put(self.activated(f"{place}{k}", activation, _EMBEDDED), value, name=f"{which} {k}")
-        return self.put(self.dense(f"{place}{numbers[-1]}"), value, name=f"{which} {numbers[-1]}")
+        return self.put(self.linear(f"{place}{numbers[-1]}"), value, name=f"{which} {numbers[-1]}")
 
     def activated(self, place: str, activation: Any, known: tuple[str, ...]) -> Dense:
         """A Linear and its activation; one that is not known is linear, as in the library."""
         name = str(activation).lower()
-        return self.dense(place, name if name in known else "linear")
+        return self.linear(place, name if name in known else "linear")

@@ -36,7 +36,7 @@ class KnownNetwork(NetworkBuild):
             raise self.source.error(name, "is missing")
         return self.source.array(name, (None,) * axes)
 
-    def dense(self, place: str, activation: str = "linear") -> Dense:
+    def linear(self, place: str, activation: str = "linear") -> Dense:
         """A Linear and its activation."""
         return Dense(self.array(f"{place}.weight", 2), self.array(f"{place}.bias", 1), activation=activation)
 

@@ -124,7 +124,9 @@ class TorchBuild:
         readout = self.readout(top.two_way)
         if readout == "last":
             return f"{value}:last"
-        return net.put(BETWEEN[readout], value) if readout in BETWEEN else value
+        if readout in BETWEEN:
+            return net.put(BETWEEN[readout], value)
+        return value
 
     def layers_of(self, step: Step, width: int = 0) -> list[Layer]:
         """The layers of an entry that takes vectors of this width."""
@@ -243,8 +245,9 @@ class TorchBuild:
         if not module.settings:
             self.assume(f"{module.name} is a BatchNorm1d with PyTorch's eps {_EPS}")
         self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
-        leaves = ("weight", "bias", "running_mean", "running_var")
-        return Affine.batch_norm(*(self.optional(module, leaf) for leaf in leaves), eps=self.eps(module))
+        names = ("weight", "bias", "running_mean", "running_var")
+        gamma, beta, mean, var = (self.optional(module, leaf) for leaf in names)
+        return Affine.batch_norm(gamma, beta, mean, var, eps=self.eps(module))
 
     def eps(self, module: Module) -> float:
         """The eps of a norm."""
@@ -288,7 +291,9 @@ class TorchBuild:
         for side in sides(module.two_way):
             U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
             found.append(self.cell(module, U, W, biases))
-        return Bidirectional(found[0], found[1]) if module.two_way else found[0]
+        if module.two_way:
+            return Bidirectional(found[0], found[1])
+        return found[0]
 
     def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Cell:
         """One direction of one layer."""
@@ -309,9 +314,13 @@ class TorchBuild:
         """An LSTM from one Linear for each gate, which takes input and state one behind the other."""
         parts = [module.settings["gates"][gate] for gate in GATES]
         both = np.stack([self.array(part, "weight") for part in parts])  # (4, H, D + H)
-        b = np.stack([self.array(part, "bias") for part in parts]) if "bias" in parts[0].shapes else None
+        b = None
+        if "bias" in parts[0].shapes:
+            b = np.stack([self.array(part, "bias") for part in parts])
         H = both.shape[1]
-        U, W = (both[..., :-H], both[..., -H:]) if module.settings["order"] == "xh" else (both[..., H:], both[..., :H])
+        U, W = both[..., :-H], both[..., -H:]
+        if module.settings["order"] == "hx":
+            U, W = both[..., H:], both[..., :H]
         self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
         return LSTM(U, W, b)
 
