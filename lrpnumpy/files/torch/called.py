@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import as_numpy, tensors
+from lrpnumpy.files.torch.recorded import as_numpy, letter_of, tensors
 
 BATCH, STEPS = 8, 7  # of the first probe; a single sequence might have a score close to 0
 _TRIES = 48
@@ -119,14 +119,16 @@ class ModuleCall:
         columns = {}
         for port, tensor in zip(self.inputs, self.inputs_of(given), strict=True):
             array = as_numpy(tensor)
-            count = array.shape[port.axes.index("N")] if "N" in port.axes else 1
-            rows = np.moveaxis(array, port.axes.index("N"), 0) if "N" in port.axes else array[None]
+            if "N" in port.axes:
+                rows = np.moveaxis(array, port.axes.index("N"), 0)
+            else:
+                rows = array[None]
             axes = port.axes.replace("N", "")
             if "T" in axes:
                 rows = np.moveaxis(rows, 1 + axes.index("T"), 1)
                 rows = rows.reshape(*rows.shape[:2], -1)
             else:
-                rows = rows.reshape(count, -1)
+                rows = rows.reshape(len(rows), -1)
             if port.is_ids and "T" in axes:
                 rows = rows[..., 0]
             columns[port.name] = list(rows)
@@ -185,9 +187,12 @@ def _as_tensors(value: Any) -> Any:
     return torch.as_tensor(np.asarray(value))
 
 
-def _is_batch_first(module: Any) -> bool:
+def _likely_first(module: Any, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Meanings of axes, of which the first has the batch in front; the second comes first if the layers do not."""
     flags = [part.batch_first for part in module.modules() if hasattr(part, "batch_first")]
-    return any(flags) or not flags
+    if any(flags) or not flags:
+        return axes
+    return axes[1], axes[0], *axes[2:]
 
 
 def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> Iterator[ModuleCall]:
@@ -230,7 +235,7 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
 
 def _options(module: Any, tensor: Any, is_main: bool, name: str) -> Sequence[str]:
     """What the axes of a tensor may mean."""
-    kind = "b" if str(tensor.dtype) == "torch.bool" else "f" if tensor.is_floating_point() else "i"
+    kind = letter_of(tensor)
     if tensor.dim() == 0:
         return ("",)
     if not is_main and kind == "i" and tensor.dim() == 1 and "len" in name:
@@ -239,12 +244,10 @@ def _options(module: Any, tensor: Any, is_main: bool, name: str) -> Sequence[str
     if is_zero and tensor.dim() in (2, 3):
         return ("FNF",) if tensor.dim() == 3 else ("NF",)
     found = (_MAIN if is_main else _MORE).get((kind, tensor.dim()), ("N" + "F" * (tensor.dim() - 1),))
-    if kind == "f" and tensor.dim() == 3 and not _is_batch_first(module):
-        found = ("TNF", "NTF", *found[2:])
+    if (kind, tensor.dim()) in (("f", 3), ("i", 2)):
+        found = _likely_first(module, found)
     if "FNF" in found and re.match("h|c|state|init", name.lower()):  # of every layer
         found = ("FNF", *(one for one in found if one != "FNF"))
-    if kind == "i" and tensor.dim() == 2 and not _is_batch_first(module):
-        found = ("TN", "NT", *found[2:])
     return found
 
 
@@ -267,8 +270,7 @@ def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:
     kinds: list[tuple[tuple[str, ...], Any, int, tuple[int, int]]] = []
     for part in module.modules():
         if type(part).__name__ == "Embedding":
-            of_ids = ("NT", "TN", "T") if _is_batch_first(module) else ("TN", "NT", "T")
-            kinds.append((of_ids, torch.long, 1, ordinary(part.num_embeddings)))
+            kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(part.num_embeddings)))
             break
     dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
     widths: dict[int, None] = {}
@@ -277,8 +279,7 @@ def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:
             if isinstance(size := getattr(part, key, None), int):
                 widths[size] = None
     for size in widths:
-        of_numbers = ("NTF", "TNF", "TF", "NFT") if _is_batch_first(module) else ("TNF", "NTF", "TF", "NFT")
-        kinds.append((of_numbers, dtype, size, (0, 1)))
+        kinds.append((_likely_first(module, ("NTF", "TNF", "TF", "NFT")), dtype, size, (0, 1)))
         if size == 1:
             kinds.append((("NT",), dtype, size, (0, 1)))
     for axes_of, dtype, size, rows in kinds:

@@ -37,3 +37,6 @@ def gru(U: np.ndarray, W: np.ndarray, biases: Arrays = ()) -> Cell:
 def rnn(U: np.ndarray, W: np.ndarray, biases: Arrays = (), activation: str = "tanh") -> Cell:
     """A plain RNN."""
     return RNN(U, W, biases[0] + biases[1] if len(biases) else None, activation=activation)
+
+
+BY_ROWS = {4: lstm, 3: gru, 1: rnn}  # by the rows of weight_hh for each unit

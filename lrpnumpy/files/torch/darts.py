@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from lrpnumpy.files.hints import Hints
+from lrpnumpy.files.report import Imported
+from lrpnumpy.files.safe import Source
+from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Slice
-from lrpnumpy.model import Model, Node
 
-_SAID = ("input_chunk_length", "output_chunk_length", "target_size", "nr_params", "train_sample_shape")
+_SETTINGS = ("input_chunk_length", "output_chunk_length", "target_size", "nr_params", "train_sample_shape")
 _ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyReLU": "leaky_relu", "ELU": "elu"}
 
 
-def hints(settings: Mapping[str, Any], names: list[str], given: Hints) -> Hints | None:
-    """The hints that follow from the settings; None where they are not those of such a model, or say more than this."""
-    plain = given.layers is None and given.readout is None and all(key in settings for key in _SAID)
-    if not plain or settings.get("use_reversible_instance_norm") or settings.get("likelihood") is not None:
+def read(source: Source, settings: Mapping[str, Any], said: Hints) -> Imported | None:
+    """The model; None where the settings are not those of such a network, or where hints describe it."""
+    is_plain = said.layers is None and said.readout is None and all(key in settings for key in _SETTINGS)
+    if not is_plain or settings.get("use_reversible_instance_norm") or settings.get("likelihood") is not None:
         return None
-    if {"V.weight", "V.bias"} < {*names}:
-        return replace(given, layers=["rnn", "V"], readout="last", output=given.output or "linear")
-    heads = [name.removesuffix(".weight") for name in names if name.startswith("fc.") and name.endswith(".weight")]
-    activation = _ACTIVATIONS.get(str(settings.get("activation", "ReLU")))
-    if not heads or (len(heads) > 1 and activation is None):
+    net = KnownNetwork(source)
+    if "rnn.weight_ih_l0" not in net.names:
         return None
-    order = ["rnn", heads[0]]
-    for head in heads[1:]:
-        order += [str(activation), head]
-    return replace(given, layers=[*order, "linear"], readout="every", output=given.output or "linear")
-
-
-def shortened(model: Model, settings: Mapping[str, Any]) -> Model:
-    """A BlockRNNModel: its forecast is the last steps, as many as an output chunk has."""
-    count = settings.get("output_chunk_length")
-    if not model.every or type(count) is not int:
-        return model
-    last = Node("forecast", Slice(-count, None), (model.result,))
-    return replace(model, nodes=(*model.nodes, last), result="forecast")
+    x = net.entry(Input(source.shape("rnn.weight_ih_l0")[-1]), "x")
+    value = net.recurrent("rnn", x)
+    if "V.weight" in net.names:  # RNNModel: one step ahead
+        value = net.put(net.linear("V"), f"{value}:last", name="V")
+    else:  # BlockRNNModel: the last steps, as many as an output chunk has
+        heads = [name.removesuffix(".weight") for name in source.names() if name.startswith("fc.") and "weight" in name]
+        activation = _ACTIVATIONS.get(str(settings.get("activation", "ReLU")))
+        count = settings["output_chunk_length"]
+        if not heads or (len(heads) > 1 and activation is None) or type(count) is not int:
+            return None
+        for head in heads[:-1]:
+            value = net.put(net.linear(head, str(activation)), value, name=head)
+        value = net.put(net.linear(heads[-1]), value, name=heads[-1])
+        value = net.put(Slice(-count, None), value, name="forecast")
+    return Imported(net.model(value), ["the network is that of darts, with its settings"], kind="darts")

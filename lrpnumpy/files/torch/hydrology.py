@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +20,11 @@ from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
-from lrpnumpy.files.torch.cells import gru, lstm
+from lrpnumpy.files.torch.cells import lstm
+from lrpnumpy.files.torch.known import KnownNetwork
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import EALSTM, Concat, Dense, Layer, Repeat
-from lrpnumpy.model import Model, Node
+from lrpnumpy.layers import EALSTM, Concat, Dense, Repeat
+from lrpnumpy.model import Model
 from lrpnumpy.scaling import Scaler
 
 CONFIG, SCALER, BASINS = "config.yml", "train_data/train_data_scaler.yml", "train_data/id_to_int.yml"
@@ -90,9 +92,6 @@ class HydrologyRun(Source):
         if readout is None:
             readout = "last" if self.config.value.get("predict_last_n", 1) == 1 else "every"
             self.notes.append(f"predict_last_n is {self.config.value.get('predict_last_n', 1)}: readout {readout!r}")
-        with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
-            network = _Network(saved, kind, self.config)
-            nodes = network.nodes(bool(static.names), readout)
         inputs = {}
         for name, one in (("x_d", dynamic), ("x_s", static)):
             if one.names:
@@ -100,14 +99,14 @@ class HydrologyRun(Source):
         self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
         if self.config.value.get("clip_targets_to_zero"):
             self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        return Model(
-            tuple(nodes),
-            inputs=inputs,
-            classes=targets.names,
-            output="linear",
-            output_scaler=targets.scaler,
-            window=self.config.optional("integer", "seq_length"),
-        )
+        with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
+            network = _Network(saved, kind, self.config, inputs)
+            return network.model(
+                network.scores(readout),
+                classes=targets.names,
+                output_scaler=targets.scaler,
+                window=self.config.optional("integer", "seq_length"),
+            )
 
     def _network(self) -> str:
         """The network, if it is supported."""
@@ -176,33 +175,36 @@ class HydrologyRun(Source):
         return Scaled(tuple(names), Scaler(*map(tuple, numbers)))
 
 
-class _Network:
+class _Network(KnownNetwork):
     """The nodes of a network, from its arrays."""
 
-    def __init__(self, saved: torchsave.Saved, kind: str, config: Fields) -> None:
-        self.saved, self.kind, self.config = saved, kind, config
-        self.names = set(saved.names())
-        self.made: list[Node] = []
+    def __init__(self, saved: torchsave.Saved, kind: str, config: Fields, ports: Mapping[str, Input]) -> None:
+        super().__init__(saved)
+        self.kind, self.config = kind, config
+        for name, port in ports.items():
+            self.entry(port, name)
 
-    def nodes(self, has_static: bool, readout: str) -> list[Node]:
-        """From scaled inputs through the embeddings and the cell to the head."""
-        value = self.embedded("x_d", "dynamics")
-        if self.kind == "ealstm":
-            if not has_static:
-                self.config.refuse("static_attributes must be a list of names: an EA-LSTM has none without them")
-            value = self.add("ealstm", self.entity_aware(), value, self.embedded("x_s", "statics"))
-            return self.headed(value, readout)
-        if has_static:
-            vector = self.embedded("x_s", "statics")
-            repeated = self.add("static at every step", Repeat(), vector, value)
-            value = self.add("inputs", Concat(), value, repeated)
+    def scores(self, readout: str) -> str:
+        """From scaled inputs through the embeddings and the cell to the head; the name of the scores."""
+        value = self.through_embedding("x_d", "dynamics")
         cell = CELLS[self.kind]
-        names = ("w_ih", "w_hh", "b_ih", "b_hh")
-        if cell != "cell":
-            names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        arrays = [self.array(f"{cell}.{name}", axes) for name, axes in zip(names, (2, 2, 1, 1), strict=True)]
-        value = self.add(cell, (gru if cell == "gru" else lstm)(arrays[0], arrays[1], arrays[2:]), value)
-        return self.headed(value, readout)
+        if self.kind == "ealstm":
+            if "x_s" not in self.ports:
+                self.config.refuse("static_attributes must be a list of names: an EA-LSTM has none without them")
+            value = self.put(self.entity_aware(), value, self.through_embedding("x_s", "statics"), name="ealstm")
+        else:
+            if "x_s" in self.ports:
+                vector = self.through_embedding("x_s", "statics")
+                repeated = self.put(Repeat(), vector, value, name="static at every step")
+                value = self.put(Concat(), value, repeated, name="inputs")
+            if cell == "cell":
+                U, W = (self.array(f"cell.{name}", 2) for name in ("w_ih", "w_hh"))
+                biases = [self.array(f"cell.{name}", 1) for name in ("b_ih", "b_hh")]
+                value = self.put(lstm(U, W, biases), value, name="cell")
+            else:
+                value = self.recurrent(cell, value)
+        head = self.activated("head.net.0", self.config.value.get("output_activation"), ("relu", "softplus"))
+        return self.put(head, value if readout == "every" else f"{value}:last", name="head")
 
     def entity_aware(self) -> EALSTM:
         """The cell of an EA-LSTM: gates f, o, g in columns, and an input gate of the static inputs."""
@@ -211,29 +213,12 @@ class _Network:
         arrays = {"U_i": self.array("input_gate.weight", 2), "b_i": self.array("input_gate.bias", 1)}
         for letter, array in (("U", U), ("W", W), ("b", b)):
             if array.shape[-1] % 3:
-                raise self.saved.error(cell, f"must have three gates, it has {array.shape[-1]} columns")
+                raise self.source.error(cell, f"must have three gates, it has {array.shape[-1]} columns")
             for gate, part in zip("fog", np.split(array, 3, axis=-1), strict=True):
                 arrays[f"{letter}_{gate}"] = np.ascontiguousarray(part.T)
         return EALSTM(**arrays)
 
-    def headed(self, value: str, readout: str) -> list[Node]:
-        """The head, and all nodes."""
-        head = self.dense("head.net.0", self.config.value.get("output_activation"), ("relu", "softplus"))
-        self.add("head", head, value if readout == "every" else f"{value}:last")
-        return self.made
-
-    def add(self, name: str, layer: Layer, *inputs: str) -> str:
-        """One more node; its name."""
-        self.made.append(Node(name, layer, inputs))
-        return name
-
-    def array(self, name: str, axes: int) -> np.ndarray:
-        """An array of the file, of whatever sizes; whether they fit is checked by the layers."""
-        if name not in self.names:
-            raise self.saved.error(name, "is missing")
-        return self.saved.array(name, (None,) * axes)
-
-    def embedded(self, value: str, which: str) -> str:
+    def through_embedding(self, value: str, which: str) -> str:
         """The embedding network of the dynamic or the static inputs, if there is one."""
         spec = self.config.value.get(f"{which}_embedding")
         if not spec:
@@ -246,18 +231,13 @@ class _Network:
         place = f"embedding_net.{which}_embedding.net."
         if which == "dynamics" and not any(name.startswith(place) for name in self.names):
             place = "embedding_net.dynamics_embeddings.0.net."
-        numbers = sorted(
-            int(name[len(place) : -7])
-            for name in self.names
-            if re.fullmatch(rf"{re.escape(place)}\d{{1,4}}\.weight", name)
-        )
-        for k in numbers or [0]:
-            layer = self.dense(f"{place}{k}", activation if numbers[-1:] != [k] else None, _EMBEDDED)
-            value = self.add(f"{which} {k}", layer, value)
-        return value
+        weights = re.compile(rf"{re.escape(place)}(\d{{1,4}})\.weight")
+        numbers = sorted(int(match[1]) for match in map(weights.fullmatch, self.names) if match) or [0]
+        for k in numbers[:-1]:
+            value = self.put(self.activated(f"{place}{k}", activation, _EMBEDDED), value, name=f"{which} {k}")
+        return self.put(self.linear(f"{place}{numbers[-1]}"), value, name=f"{which} {numbers[-1]}")
 
-    def dense(self, place: str, activation: Any, known: tuple[str, ...]) -> Dense:
+    def activated(self, place: str, activation: Any, known: tuple[str, ...]) -> Dense:
         """A Linear and its activation; one that is not known is linear, as in the library."""
-        V, d = self.array(f"{place}.weight", 2), self.array(f"{place}.bias", 1)
-        name = activation.lower() if isinstance(activation, str) else "linear"
-        return Dense(V, d, activation=name if name in known else "linear")
+        name = str(activation).lower()
+        return self.linear(place, name if name in known else "linear")

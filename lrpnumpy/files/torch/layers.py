@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.build.network import NetworkBuild
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.chain import Step, Word, is_branched, single
+from lrpnumpy.files.torch.known import KnownNetwork
 from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
+from lrpnumpy.files.torch.pickled import inside
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
     LSTM,
@@ -31,7 +32,6 @@ from lrpnumpy.layers import (
     MaxPool1D,
     Pad,
     Repeat,
-    Size,
     Square,
 )  # fmt: skip
 from lrpnumpy.model import BETWEEN, Model
@@ -66,17 +66,12 @@ class TorchBuild:
         embedding, layers = None, list[Layer]()
         self.source.budget.layers(sum(max(1, getattr(step, "depth", 1)) for step in steps if step != "linear"))
         for step in steps:
-            if isinstance(step, str):
-                layers += [] if step == "linear" else [self.activation(layers, step)]
-            elif isinstance(step, Word):
-                layers += self.word(step)
-            elif step.recurrent:
-                layers += [self.recurrent(step, k) for k in range(step.depth)]
-            elif step.kind == "embedding":
-                embedding = Embedding(self.vectors(step))
-                self.assume("no token id is skipped as padding")
+            if is_embedding(step):
+                embedding = self.embedding(step)
+            elif isinstance(step, str) and step != "linear":
+                layers.append(self.activation(layers, step))
             else:
-                layers.append(LAYERS[step.kind](self, step))
+                layers += self.layers_of(step)
         readout = "every"  # with an attention, which is one of the layers
         if not any(isinstance(step, Word) and step.name == "attention" for step in steps):
             readout = self.readout(recurrent_modules(steps)[-1].two_way)
@@ -84,16 +79,15 @@ class TorchBuild:
 
     def graph(self, steps: list[Step], output: str) -> Model:
         """The model of what is more than a chain: an entry takes what the one before it gives, a join what it names."""
-        net = NetworkBuild(self.source)
+        net = KnownNetwork(self.source)
         values: dict[str, str] = {}
         value, top = "", recurrent_modules(steps)[-1]
         for step in steps:
             name = getattr(step, "name", "")
-            if not value and getattr(step, "kind", "") != "embedding":
-                value = self.entry(net, Input(first_width(steps)), "x")
-            if isinstance(step, Module) and step.kind == "embedding":
-                value = self.entry(net, Input(embedding=Embedding(self.vectors(step))), name)
-                self.assume("no token id is skipped as padding")
+            if not value and not is_embedding(step):
+                value = net.entry(Input(first_width(steps)), "x")
+            if is_embedding(step):
+                value = net.entry(Input(embedding=self.embedding(step)), name)
             elif isinstance(step, Module) and step.recurrent:
                 for k in range(step.depth):
                     value = net.put(self.recurrent(step, k), value, *self.starts(step, values), name=name)
@@ -110,12 +104,6 @@ class TorchBuild:
             raise self.source.error("", f"layers must use all that it names, nothing takes what {left[0]!r} gives")
         return Model(tuple(net.nodes.values()), inputs=net.ports, result=value, output=output)  # type: ignore[arg-type]
 
-    def entry(self, net: NetworkBuild, port: Input, name: str) -> str:
-        """An input of the network."""
-        name = net.fresh(name)
-        net.ports[name], net.sizes[name] = port, Size(int(port.size or 0), True)
-        return name
-
     def value(self, values: Mapping[str, str], name: str) -> str:
         """What an entry of `layers` gives that another one names."""
         if name not in values:
@@ -131,19 +119,25 @@ class TorchBuild:
         before = self.value(values, str(module.settings["start"]))
         return [f"{before}:{state}" for state in ("last", "cell")[: 1 + (module.kind == "lstm")]]
 
-    def read(self, net: NetworkBuild, value: str, top: Module) -> str:
+    def read(self, net: KnownNetwork, value: str, top: Module) -> str:
         """The value after the last recurrent module."""
         readout = self.readout(top.two_way)
         if readout == "last":
             return f"{value}:last"
-        return net.put(BETWEEN[readout], value) if readout in BETWEEN else value
+        if readout in BETWEEN:
+            return net.put(BETWEEN[readout], value)
+        return value
 
-    def layers_of(self, step: Step, width: int) -> list[Layer]:
+    def layers_of(self, step: Step, width: int = 0) -> list[Layer]:
         """The layers of an entry that takes vectors of this width."""
+        if step == "linear":
+            return []
         if isinstance(step, str):
-            return [] if step == "linear" else [Activation(step)]
+            return [Activation(step)]
         if isinstance(step, Word):
-            return self.magnitude(width) if step.name == "magnitude" else self.word(step)
+            return self.word(step, width)
+        if step.recurrent:
+            return [self.recurrent(step, k) for k in range(step.depth)]
         return [LAYERS[step.kind](self, step)]
 
     def magnitude(self, width: int) -> list[Layer]:
@@ -153,15 +147,16 @@ class TorchBuild:
         half = np.eye(width // 2, dtype=np.float32)
         return [Square(), Dense(np.hstack([half, half])), Activation("sqrt")]
 
-    def word(self, word: Word) -> list[Layer]:
+    def word(self, word: Word, width: int) -> list[Layer]:
         """What `layers` names that has no arrays."""
+        if word.name == "magnitude":
+            return self.magnitude(width)
         if word.name == "repeat":
             return [Repeat()]
         if word.name == "attention":
             return [self.attention(**word.settings)]
         if word.name == "pad":
-            ends = word.settings["before"], word.settings["after"]
-            return [Pad(*ends, mode="reflect") if "mode" in word.settings else Pad(*ends)]
+            return [Pad(**word.settings)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
@@ -210,23 +205,25 @@ class TorchBuild:
 
     def attention(self, inner: Module | None, score: Module) -> Layer:
         """A sum of the steps, weighted by a softmax."""
-        v, c = self.array(score, "weight")[0], 0.0
+        v, c, shown = self.array(score, "weight")[0], 0.0, score.name
         if "bias" in score.shapes:
             c = float(self.array(score, "bias")[0])
-        shown = score.name if inner is None else f"{score.name}(tanh({inner.name}))"
+        if inner is not None:
+            shown = f"{score.name}(tanh({inner.name}))"
         self.assume(f"the steps are weighted by the softmax over the steps of {shown}")
         if inner is None:
             return AttentionPool(v, c=c)
         return AttentionPool(v, self.array(inner, "weight"), self.bias(inner), c)
 
-    def vectors(self, module: Module) -> np.ndarray:
-        """The vectors of an Embedding, those longer than its max_norm shortened as PyTorch does on use."""
+    def embedding(self, module: Any) -> Embedding:
+        """An Embedding; vectors longer than its max_norm are shortened as PyTorch does on use."""
+        self.assume("no token id is skipped as padding")
         E = self.array(module, "weight")
         most = module.settings.get("max_norm")
-        if most is None:
-            return E
-        lengths = np.linalg.norm(E, float(module.settings.get("norm_type", 2)), axis=1, keepdims=True)
-        return np.where(lengths > most, E * (most / (lengths + 1e-7)), E).astype(E.dtype)
+        if most is not None:
+            lengths = np.linalg.norm(E, float(module.settings.get("norm_type", 2)), axis=1, keepdims=True)
+            E = np.where(lengths > most, E * (most / (lengths + 1e-7)), E).astype(E.dtype)
+        return Embedding(E)
 
     def linear(self, module: Module) -> Layer:
         """A Linear."""
@@ -240,7 +237,7 @@ class TorchBuild:
         """A LayerNorm over the features of each row."""
         if not module.settings:
             self.assume(f"{module.name} is a LayerNorm with PyTorch's eps {_EPS}")
-        gamma, beta = (self.array(module, leaf) if leaf in module.shapes else None for leaf in ("weight", "bias"))
+        gamma, beta = (self.optional(module, leaf) for leaf in ("weight", "bias"))
         return LayerNorm(gamma, beta, eps=self.eps(module))  # type: ignore[arg-type]
 
     def batchnorm(self, module: Module) -> Layer:
@@ -249,7 +246,7 @@ class TorchBuild:
             self.assume(f"{module.name} is a BatchNorm1d with PyTorch's eps {_EPS}")
         self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
         names = ("weight", "bias", "running_mean", "running_var")
-        gamma, beta, mean, var = (self.array(module, leaf) if leaf in module.shapes else None for leaf in names)
+        gamma, beta, mean, var = (self.optional(module, leaf) for leaf in names)
         return Affine.batch_norm(gamma, beta, mean, var, eps=self.eps(module))
 
     def eps(self, module: Module) -> float:
@@ -273,12 +270,17 @@ class TorchBuild:
 
     def bias(self, module: Module) -> np.ndarray | None:
         """The bias of a module, if it has one."""
-        return self.array(module, "bias") if "bias" in module.shapes else None
+        return self.optional(module, "bias")
+
+    def optional(self, module: Module, leaf: str) -> np.ndarray | None:
+        """One array of a module, if it has it."""
+        if leaf not in module.shapes:
+            return None
+        return self.array(module, leaf)
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
         """One array of a module."""
-        path = self.paths[f"{module.name}.{leaf}" if module.name else leaf]
-        return self.source.array(path, module.shapes[leaf])
+        return self.source.array(self.paths[inside(module.name, leaf)], module.shapes[leaf])
 
     def recurrent(self, module: Module, k: int) -> Layer:
         """One layer of a recurrent module, of one or two directions."""
@@ -289,7 +291,9 @@ class TorchBuild:
         for side in sides(module.two_way):
             U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
             found.append(self.cell(module, U, W, biases))
-        return Bidirectional(found[0], found[1]) if module.two_way else found[0]
+        if module.two_way:
+            return Bidirectional(found[0], found[1])
+        return found[0]
 
     def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Cell:
         """One direction of one layer."""
@@ -310,11 +314,20 @@ class TorchBuild:
         """An LSTM from one Linear for each gate, which takes input and state one behind the other."""
         parts = [module.settings["gates"][gate] for gate in GATES]
         both = np.stack([self.array(part, "weight") for part in parts])  # (4, H, D + H)
-        b = np.stack([self.array(part, "bias") for part in parts]) if "bias" in parts[0].shapes else None
+        b = None
+        if "bias" in parts[0].shapes:
+            b = np.stack([self.array(part, "bias") for part in parts])
         H = both.shape[1]
-        U, W = (both[..., :-H], both[..., -H:]) if module.settings["order"] == "xh" else (both[..., H:], both[..., :H])
+        U, W = both[..., :-H], both[..., -H:]
+        if module.settings["order"] == "hx":
+            U, W = both[..., H:], both[..., :H]
         self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
         return LSTM(U, W, b)
+
+
+def is_embedding(step: Step) -> bool:
+    """Whether a step is an Embedding."""
+    return isinstance(step, Module) and step.kind == "embedding"
 
 
 def recurrent_modules(steps: list[Step]) -> list[Module]:

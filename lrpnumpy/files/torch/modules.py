@@ -12,7 +12,7 @@ from typing import Any
 
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.pickled import Described, ModulePart
+from lrpnumpy.files.torch.pickled import Described, ModulePart, inside
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
@@ -27,6 +27,7 @@ _RENAMED = {  # how names end with other writers, and with PyTorch
 _RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
 _TRAINING = ("criterion", "loss", "loss_fn", "loss_func", "metric", "metrics")  # modules used in training only
 GATES = ("i", "f", "g", "o")
+_UNDESCRIBED = ModulePart("", "", {})  # of a state_dict, which has arrays only
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Module:
     def outputs(self) -> int:
         """Length of the vectors it gives."""
         if self.recurrent:
-            return self.shapes[f"weight_hh{self.end}"][1] * (2 if self.two_way else 1)
+            return self.shapes[f"weight_hh{self.end}"][1] * (1 + self.two_way)
         if self.kind == "batchnorm":
             return self.shapes["running_mean"][0]
         return self.shapes["weight"][1 if self.kind == "embedding" else 0]
@@ -126,18 +127,17 @@ def find(
     """All modules, in the order of the names, or those that the caller names."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
     unused: list[str] = []
+    parts = described.by_name if described is not None else {}
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        part = described.part(prefix) if described else None
-        if _is_for_training(prefix) or (part is not None and part.is_loss):
+        if _is_for_training(prefix) or parts.get(prefix, _UNDESCRIBED).is_loss:
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = source.shape(path)
-    found = [
-        _module(source, prefix, shapes, described.part(prefix) if described else None)
-        for prefix, shapes in groups.items()
-    ]
+    found = []
+    for prefix, shapes in groups.items():
+        found.append(_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)))
     if said is not None:
         found = _chosen(source, found, said, unused)
     if unused:
@@ -163,7 +163,7 @@ def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused
             chosen[module.name] = replace(module, settings={**module.settings, **settings})
     for module in modules:
         if module.name not in used and module.name not in chosen:
-            unused += [f"{module.name}.{leaf}" if module.name else leaf for leaf in module.shapes]
+            unused += [inside(module.name, leaf) for leaf in module.shapes]
     return [*chosen.values()]
 
 
@@ -174,46 +174,49 @@ def called(name: str, modules: Sequence[Any]) -> Any:
     return ending[0] if len(ending) == 1 else None
 
 
-def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart | None) -> Module:
+def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module:
     ends = {"_l0": _RECURRENT, "": _CELL}
     for end, pattern in ends.items():
         if any(map(pattern.fullmatch, shapes)):
             return _recurrent_module(source, name, shapes, end, part)
     weight, bias = shapes.get("weight", ()), shapes.get("bias")
-    if (part is None or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
+    if part.kind in ("", "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
         return Module(name, "prelu", shapes)
     if (found := _norm_or_conv(name, shapes, part)) is not None:
         return found
-    if part is not None and (part.foreign or part.kind not in ("Linear", "Embedding")):
+    if part.foreign or part.kind not in ("", "Linear", "Embedding"):
         return Module(name, "other", shapes, problem=part.kind)
     if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
         listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
         return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
-    if part is not None:
+    if part.kind:
         return Module(name, part.kind.lower(), shapes, settings=part.settings)
-    return Module(name, "matrix" if bias is None else "linear", shapes)
+    if bias is None:
+        return Module(name, "matrix", shapes)
+    return Module(name, "linear", shapes)
 
 
-def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart | None) -> Module | None:
+def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module | None:
     """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
-    kind = part.kind if part is not None and not part.foreign else None
-    settings = part.settings if part is not None else {}
-    weight = shapes.get("weight", ())
+    is_open = part.foreign or not part.kind  # only the arrays tell what it is
+    settings = part.settings
+    weight, leaves = shapes.get("weight", ()), set(shapes)
     vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
-    if vectors and {"running_mean", "running_var"} <= set(shapes) <= {"running_mean", "running_var", "weight", "bias"}:
-        return Module(name, "batchnorm", shapes, settings=settings) if kind in (None, "BatchNorm1d") else None
-    if vectors and (set(shapes) == {"weight", "bias"} or (kind and set(shapes) == {"weight"})):
-        return Module(name, "layernorm", shapes, settings=settings) if kind in (None, "LayerNorm") else None
-    if len(weight) == 3 and set(shapes) <= {"weight", "bias"} and shapes.get("bias", weight[:1]) == weight[:1]:
-        if kind == "Conv1d" and settings.get("padding_mode") == "zeros":
-            return Module(name, "conv", shapes, settings=settings)
-        if part is None:
-            return Module(name, "conv", shapes)
+    moving, trained = {"running_mean", "running_var"}, {"weight", "bias"}
+    if vectors and moving <= leaves <= moving | trained and (is_open or part.kind == "BatchNorm1d"):
+        return Module(name, "batchnorm", shapes, settings=settings)
+    is_norm = leaves == trained or (leaves == {"weight"} and not is_open)
+    if vectors and is_norm and (is_open or part.kind == "LayerNorm"):
+        return Module(name, "layernorm", shapes, settings=settings)
+    is_padded = not part.foreign and part.kind == "Conv1d" and settings.get("padding_mode") == "zeros"
+    is_kernel = len(weight) == 3 and leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1]
+    if is_kernel and (is_padded or not part.kind):
+        return Module(name, "conv", shapes, settings=settings)
     return None
 
 
 def _recurrent_module(
-    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: ModulePart | None
+    source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: ModulePart
 ) -> Module:
     if any("_hr_" in leaf for leaf in shapes):
         return Module(name, "other", shapes, problem="LSTM with proj_size")
@@ -234,7 +237,7 @@ def _recurrent_module(
         if "_hh" not in leaf:
             inner = None if first else H * (1 + two_way)
         source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
-    return Module(name, kind, shapes, depth, two_way, end, part.settings if part is not None else {})
+    return Module(name, kind, shapes, depth, two_way, end, part.settings)
 
 
 def sides(two_way: bool) -> tuple[str, ...]:

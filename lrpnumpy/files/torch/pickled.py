@@ -13,7 +13,6 @@ from typing import Any
 from lrpnumpy.files import pickles
 from lrpnumpy.files.pickles import Pickled
 from lrpnumpy.files.safe import Source
-from lrpnumpy.lazy import cached_property
 
 # Activations of torch.nn, by the names they have here, and the settings that must be as they are by default.
 ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
@@ -87,13 +86,15 @@ class Described:
     parts: list[ModulePart] = field(default_factory=list)
     sequences: list[list[str]] = field(default_factory=list)
 
-    def part(self, name: str) -> ModulePart | None:
-        """The part of this name."""
-        return self._by_name.get(name)
-
-    @cached_property
-    def _by_name(self) -> dict[str, ModulePart]:
+    @property
+    def by_name(self) -> dict[str, ModulePart]:
+        """The parts by name."""
         return {part.name: part for part in reversed(self.parts)}
+
+
+def inside(name: str, key: Any) -> str:
+    """The name of what is called `key` inside a module; the outermost module has no name."""
+    return f"{name}.{pickles.text(key)}".removeprefix(".")
 
 
 def is_module(value: Any) -> bool:
@@ -118,7 +119,7 @@ def walk(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Ite
     yield name, state
     for key, part in (pickles.entries(state["_modules"]) or {}).items():
         if is_module(part):
-            yield from walk(source, part, f"{name}.{pickles.text(key)}" if name else pickles.text(key), depth + 1)
+            yield from walk(source, part, inside(name, key), depth + 1)
 
 
 def describe(source: Source, module: Pickled) -> Described:
@@ -130,9 +131,9 @@ def describe(source: Source, module: Pickled) -> Described:
         state = _state(module)
         place, _, kind = module.name.rpartition(".")
         parts = (pickles.entries(state["_modules"]) or {}).items()
-        inside = [(pickles.text(key), part) for key, part in parts if is_module(part)]
+        modules = [(pickles.text(key), part) for key, part in parts if is_module(part)]
         settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
-        return place, kind[:80], inside, settings
+        return place, kind[:80], modules, settings
 
     found = Described(module.name.rpartition(".")[2][:80])
     _add(found, look, module)
@@ -144,14 +145,14 @@ _Seen = tuple[str, str, list[tuple[str, Any]], dict[str, Any]]  # place and name
 
 def _add(found: Described, look: Callable[..., _Seen], module: Any, name: str = "", depth: int = 0) -> list[str]:
     """Add a module and those inside it; the names of the parts that were added."""
-    place, kind, inside, settings = look(module, name, depth)
+    place, kind, modules, settings = look(module, name, depth)
     is_foreign = not place.startswith("torch.nn")
-    if not inside:
+    if not modules:
         found.parts.append(ModulePart(name, kind, settings, is_foreign))
         return [name]
     parts = []
-    for key, part in inside:
-        parts += _add(found, look, part, f"{name}.{key}" if name else key, depth + 1)
+    for key, part in modules:
+        parts += _add(found, look, part, inside(name, key), depth + 1)
     if kind == "Sequential" and not is_foreign:
         found.sequences.append(parts)
     return parts

@@ -150,6 +150,15 @@ def as_numpy(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
+def letter_of(tensor: Any) -> str:
+    """The kind of a tensor's numbers: "f" for floats, "i" for integers, "b" for conditions."""
+    if str(tensor.dtype) == "torch.bool":
+        return "b"
+    if tensor.is_floating_point():
+        return "f"
+    return "i"
+
+
 def tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict, '1.0' of a tuple in one."""
     if hasattr(value, "detach"):
@@ -210,7 +219,7 @@ class _Recorder:
 
     def ref(self, tensor: Any) -> Arg:
         """A tensor as a value of the list."""
-        kind = "b" if str(tensor.dtype) == "torch.bool" else "f" if tensor.is_floating_point() else "i"
+        kind = letter_of(tensor)
         shape = tuple(tensor.shape)
         if id(tensor) in self.pieces:
             source, axis, start, stop = self.pieces[id(tensor)]

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lrpnumpy.files.archive import Archive, Window
 from lrpnumpy.files.kinds import OTHER_PICKLE, SAVE_STATE, TORCH_MAGIC, is_pickle
 from lrpnumpy.files.pickles import Name, Pickled
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
-from lrpnumpy.files.torch.pickled import Described, describe, is_module, walk
+from lrpnumpy.files.torch.pickled import Described, describe, inside, is_module, walk
 
 _VERSION = 1001  # the second pickle of the older format
 _MOST_PICKLE = 64 * 2**20
@@ -90,7 +90,7 @@ class Saved(Source):
     """The tensors of one network in a file of torch.save."""
 
     kind = ""
-    big_endian = False
+    byteorder: Literal["little", "big"] = "little"
 
     def __init__(self, file: str, budget: Budget) -> None:
         super().__init__(file, budget)
@@ -133,7 +133,7 @@ class Saved(Source):
             raise self.error(
                 name, f"declares shape {shape_text(shape)} at {offset:,}, its storage has {storage.numel:,} numbers"
             )
-        dtype = _DTYPES[storage.kind].newbyteorder(">" if self.big_endian else "<")
+        dtype = _DTYPES[storage.kind].newbyteorder(self.byteorder)
         if span * dtype.itemsize > 4 * math.prod(shape) * dtype.itemsize + _SPARSE:
             raise self.error(name, f"spreads {math.prod(shape):,} numbers over {span:,}; save it with .contiguous()")
         if math.prod(shape) > 4 * span + _SPARSE:
@@ -208,8 +208,8 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
             continue
         seen.add(id(value))
         if is_module(value) or _is_scripted(value):
-            inside = _parameters(source, value) if is_module(value) else _scripted(source, value, "", 0)
-            if tensors := dict(inside):
+            find = _parameters if is_module(value) else _scripted
+            if tensors := dict(find(source, value)):
                 yield path, value, tensors
             continue
         items = _items(value)
@@ -221,7 +221,7 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
             yield path, value, tensors
         if depth < _STATES and not any("weight_ih" in name for name in tensors):
             source.budget.visit(path, len(named))
-            waiting += [(f"{path}.{name}" if path else name, item, depth + 1) for name, item in named.items()]
+            waiting += [(inside(path, name), item, depth + 1) for name, item in named.items()]
 
 
 def _items(value: Any) -> dict[Any, Any] | None:
@@ -236,12 +236,12 @@ def _is_scripted(value: Any) -> bool:
     return isinstance(value, Pickled) and value.name.startswith("__torch__.")
 
 
-def _scripted(source: Source, module: Pickled, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+def _scripted(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of such a module under its name in the state_dict."""
     source.budget.level(name, depth)
     for key, value in (pickles.entries(module.state) or {}).items():
         source.budget.visit(name)
-        below = f"{name}.{pickles.text(key)}" if name else pickles.text(key)
+        below = inside(name, key)
         if _is_scripted(value):
             yield from _scripted(source, value, below, depth + 1)
         elif (tensor := tensor_of(value)) is not None:
@@ -254,7 +254,7 @@ def _parameters(source: Source, module: Any) -> Iterator[tuple[str, Tensor]]:
         for key in ("_parameters", "_buffers"):
             for leaf, value in (pickles.entries(record[key]) or {}).items():
                 if (tensor := tensor_of(value)) is not None:
-                    yield f"{name}.{pickles.text(leaf)}" if name else pickles.text(leaf), tensor
+                    yield inside(name, leaf), tensor
 
 
 def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -288,8 +288,9 @@ class SavedZip(Saved):
         if pickle is None:
             raise self.error("data.pkl", "is missing")
         self._folder = pickle.removesuffix("data.pkl")
-        if f"{self._folder}byteorder" in archive.members:
-            self.big_endian = archive.text_member(f"{self._folder}byteorder") == b"big"
+        order = f"{self._folder}byteorder"
+        if order in archive.members and archive.text_member(order) == b"big":
+            self.byteorder = "big"
         content = archive.member(pickle, _MOST_PICKLE)
         root, _ = pickles.run(self, pickle, content, persistent=self.persistent)
         with self.guard(pickle, "is not understood"):
@@ -332,7 +333,8 @@ class SavedLegacy(Saved):
             if values[0] != TORCH_MAGIC or values[1:2] not in ([], [_VERSION]):
                 raise self.error("", OTHER_PICKLE)
         _, _, system, root, keys = values
-        self.big_endian = isinstance(system, dict) and system.get("little_endian") is False
+        if isinstance(system, dict) and system.get("little_endian") is False:
+            self.byteorder = "big"
         del content
         with self.guard("", "is not understood"):
             self._places = self._find_storages(at, size, keys, kinds)
@@ -343,7 +345,6 @@ class SavedLegacy(Saved):
         found: dict[str, tuple[int, int]] = {}
         if not isinstance(keys, list):
             raise self.error("keys", "must be a list of the storages")
-        order = ">" if self.big_endian else "<"
         with open_file(self.file) as stream:
             for key in keys:
                 name = pickles.text(key)
@@ -356,7 +357,7 @@ class SavedLegacy(Saved):
                 if kind not in _DTYPES:
                     raise self.error(name, f"has numbers of the type {kind}, which is not supported")
                 stream.seek(at)
-                count = int.from_bytes(stream.read(8), "little" if order == "<" else "big")
+                count = int.from_bytes(stream.read(8), self.byteorder)
                 length = count * _DTYPES[kind].itemsize
                 if at + 8 + length > size:
                     raise self.error(name, f"declares {count:,} numbers, more than the file has; it may be truncated")

@@ -66,7 +66,7 @@ def translate(run: Recorded, name: str, args: Any, kwargs: Any, shapes: Sequence
     if name in FUNCTIONS:
         try:
             made = FUNCTIONS[name](t, *args, **kwargs)
-            found = [made] if isinstance(made, str) else list(made)
+            found = _several(made)
             return found + [found[0]] * (len(shapes) - len(found))
         except Unclear as error:
             reason = str(error)
@@ -82,6 +82,13 @@ def _refs(value: Any) -> list[Arg]:
     if isinstance(value, (tuple, list)):
         return [ref for one in value for ref in _refs(one)]
     return []
+
+
+def _several(value: Any) -> list[Any]:
+    """What a tuple or list holds, or the only thing, as a list."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, Arg):
+        return list(value)
+    return [value]
 
 
 def _number(value: Any) -> float:
@@ -284,7 +291,7 @@ def _unused(t: Translation, x: Arg, reason: str) -> list[str]:
 def _axes(x: Arg, dim: Any) -> list[int]:
     if dim is None:
         return list(range(x.rank))
-    return [x.axis(int(k)) for k in (dim if isinstance(dim, (tuple, list)) else [dim])]
+    return [x.axis(int(k)) for k in _several(dim)]
 
 
 def _listed(given: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -469,7 +476,7 @@ def _embedded(t: Translation, ids: str, weight: Arg) -> str:
 
 
 def _numbers(value: Any) -> list[int]:
-    return [int(value)] if isinstance(value, int) else [int(one) for one in value]
+    return [int(one) for one in _several(value)]
 
 
 def _conv1d(
@@ -578,7 +585,7 @@ def _recurrent(make: Any) -> Function:
                 value = t.emit("Unsqueeze", value, axes=[1])
             elif first:
                 value = t.moved(value, 1, 0, 2)
-        states: list[Any] = [hx] if isinstance(hx, Arg) else list(hx)
+        states = _several(hx)
         if single:
             states = [t.emit("Unsqueeze", one, axes=[1]) for one in states]
         ways = 2 if two_way else 1
@@ -624,7 +631,7 @@ def _cell(make: Any) -> Function:
     """lstm_cell, gru_cell and the like: one step, which may be one of a loop."""
 
     def run(t: Translation, x: Arg, hx: Any, *weights: Any) -> list[str]:
-        states = [hx] if isinstance(hx, Arg) else list(hx)
+        states = _several(hx)
         return t.emits("CellStep", [x, *states], t.shapes, cell=_cell_of(t, make, weights))
 
     return run
