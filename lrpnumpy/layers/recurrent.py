@@ -113,23 +113,31 @@ class Recurrent(Layer):
         """The outputs of each direction, in the order of the input."""
         out = []
         for (_, cell, way), read in zip(self.directions, reads, strict=True):
-            rows = cell.given(read, name)
-            if way < 0 and not name:
-                rows = rows[read.batch.flip]
+            if name == ":last":
+                rows = read.last
+            elif name:
+                rows = read.state(cell.state_of(name))  # type: ignore[arg-type]
+            else:
+                rows = read.output
+                if way < 0:
+                    rows = rows[read.batch.flip]
             out.append(rows)
         return out
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, of each direction's last step, and last states; the trace is a Read per direction."""
-        batch, reads = xs[0].batch, []
+        batch, reads, outputs = xs[0].batch, [], []
+        start: Sequence[np.ndarray] = ()
         for _, cell, way in self.directions:
-            count = len(cell.statement.inputs)
-            order = STRAIGHT if way > 0 else batch.flip
-            start = [one.rows for one in xs[count:]] if len(xs) > count else ()
+            count, order = len(cell.statement.inputs), STRAIGHT
+            if way < 0:
+                order = batch.flip
+            if len(xs) > count:
+                start = [one.rows for one in xs[count:]]
             reads.append(cell.read(xs[:count], order, keep, "" in wanted, start))
-        outputs = []
         for name in wanted:
-            outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
+            rows = self.merged(self.sides(reads, name))
+            outputs.append(Packed(rows, batch.ends if name else batch))
         return tuple(outputs), reads
 
     def give_back(
@@ -416,14 +424,6 @@ class Cell(Recurrent):
         """It reads forward."""
         return [("forward", self, 1)]
 
-    def given(self, read: Read, name: str) -> np.ndarray:
-        """The output of this name, in the order in which it read."""
-        if name == "":
-            return read.output
-        if name == ":last":
-            return read.last
-        return read.state(self.state_of(name))  # type: ignore[arg-type]
-
     def state_of(self, name: str) -> int | None:
         """Number of the last state that an output is; None for the outputs of the steps, and for a last output that is
         not a state.
@@ -459,21 +459,30 @@ class Cell(Recurrent):
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
         rule, level = _kernel_rule(keep, self.KERNELS is not None)
-        x, seen, path = xs[0], order, current()
-        size = x.batch.R * (self.inputs + self.units)
-        if rule is not None and self.program is not None and path is None:
-            path = path_of(self.program.kernels.wanted(rule), self.dtype, size)
-        if rule is None or self.program is None or path == NUMPY:
-            with large_calls if size > SMALL else nullcontext():
+        x, seen, path, program = xs[0], order, current(), self.program
+        if rule is None or program is None:
+            path = NUMPY
+        elif path is None:
+            path = path_of(program.kernels.wanted(rule), self.dtype, self._numbers(x))
+        if path == NUMPY:
+            with large_calls if self._numbers(x) > SMALL else nullcontext():
                 return Read(xs, order, self._interpreted(xs, order, start), start)
-        begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
-        eps = keep.eps if isinstance(keep, Propagation) else 0.0
+        assert rule is not None and program is not None
+        begin, eps = self._started, 0.0
+        if len(start):
+            begin = np.stack([one.astype(self.dtype, copy=False) for one in start])
+        if isinstance(keep, Propagation):
+            eps = keep.eps
         if rule == "deeplift" and keep.is_reference and not len(start):  # type: ignore[union-attr]
             longest = longest_of(x, order)
             if longest is not None:
                 x, seen, every = longest, STRAIGHT, True
-        run = self.program.run(self.program.rows(x, seen), x.batch, rule, eps, level, every, begin)
+        run = program.run(program.rows(x, seen), x.batch, rule, eps, level, every, begin)
         return Read(xs, order, run, start)
+
+    def _numbers(self, x: Packed) -> int:
+        """How many numbers a pass over `x` reads and writes, about."""
+        return x.batch.R * (self.inputs + self.units)
 
     @cached_property
     def program(self) -> CellProgram | None:
