@@ -29,8 +29,9 @@ def request(
 
     `all_steps` allows step="all".
     """
-    is_plain = type(method) is str and versus is None and step is None and reference is None and not options
-    if is_plain and (unit is None or type(unit) is str) and (method, unit) in model.requests:
+    is_plain = (method is None or type(method) is str) and (unit is None or type(unit) is str)
+    is_plain = is_plain and versus is None and step is None and reference is None and not options
+    if is_plain and (method, unit) in model.requests:
         return model.requests[method, unit]
     chosen = find(model.method if method is None else method)
     if reference is not None:
@@ -139,10 +140,10 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
     """None (the predicted class), "all", or one class for each of `count` sequences."""
     if target is None or (isinstance(target, str) and target == "all" and "all" not in (model.classes or ())):
         return target
-    if hasattr(target, "to_numpy"):  # a column of a frame
-        target = target.to_numpy()
     if isinstance(target, (str, int, np.integer)):
         return np.array([class_index(model, target, "target")] * count, np.int64)
+    if hasattr(target, "to_numpy"):  # a column of a frame
+        target = target.to_numpy()
     single = isinstance(target, np.ndarray) and not target.ndim
     if single or not isinstance(target, (Sequence, np.ndarray)):
         raise LrpError(

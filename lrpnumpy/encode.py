@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby, pairwise, repeat
+from itertools import accumulate, groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -86,7 +86,9 @@ class Encoded(NamedTuple):
     @property
     def steps(self) -> int:
         """Number T of steps that the network sees."""
-        return len(self.rows)
+        if self.x is None:
+            return len(self.ids)  # type: ignore[arg-type]
+        return len(self.x)
 
     @property
     def seen(self) -> np.ndarray:
@@ -98,7 +100,10 @@ class Encoded(NamedTuple):
         """The words as passed in, or those of the ids; PAD for padding that was added."""
         if self.whole is not None:
             return self.whole.tokens
-        words, before, after = self.words, max(0, self.added[0]), max(0, self.added[1])
+        words = self.words
+        if words is not None and self.added == (0, 0):
+            return words
+        before, after = max(0, self.added[0]), max(0, self.added[1])
         if words is None:
             if self.embedding is None or self.embedding.vocabulary is None:
                 return None
@@ -115,12 +120,16 @@ class Encoded(NamedTuple):
         if self.whole is not None:
             return self.whole.marks
         embedding: Any = self.embedding
-        unknown = embedding.unknown_row if self.ids is not None else -1
-        if self.kept is None and self.added == (0, 0) and not (unknown >= 0 and np.count_nonzero(self.ids == unknown)):
+        unknown, has_unknown = -1, False
+        if self.ids is not None:
+            unknown = embedding.unknown_row
+            has_unknown = unknown >= 0 and unknown in self.ids.tolist()
+        if self.kept is None and self.added == (0, 0) and not has_unknown:
             return None
         found = np.full(self.length, Mark.PADDING, np.uint8)
-        seen = slice(None) if self.kept is None else self.kept
-        found[seen] = np.where(self.ids == unknown, Mark.UNKNOWN, Mark.NONE) if unknown >= 0 else Mark.NONE
+        found[self.seen] = Mark.NONE
+        if has_unknown:
+            found[self.seen[self.ids == unknown]] = Mark.UNKNOWN
         before, after = (max(0, count) for count in self.added)
         if self.words is not None and embedding.unknown is False:
             rows = text.lookup(embedding, [self.words], [""])
@@ -273,10 +282,18 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least: int = 1) -> list[Encoded]:
     """The values of one input in several records, each of at least `least` steps."""
     kinds, found = {*map(type, values)}, []
-    if port.takes_words and kinds <= {str, list} and all(one and type(one[0]) is str for one in values):
+    is_words = port.takes_words and kinds <= {str, list}
+    if is_words:
+        for one in values:
+            if not one or type(one[0]) is not str:
+                is_words = False
+                break
+    if is_words:
         found = _words(port, [*map(_spelled, repeat(port), values, where)], where)  # the most common forms
-    elif kinds == {np.ndarray} and all(_is_plain(port, one) for one in values):
+    elif kinds == {np.ndarray} and _are_vectors(port, values):
         found = [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
+    elif kinds == {np.ndarray} and _are_ids(port, values):
+        found = _ids(port, values, where)
     else:
         for encoder, some in groupby(map(_form, repeat(port), values, where), itemgetter(0)):
             _, parts, names = zip(*some, strict=True)
@@ -290,17 +307,19 @@ def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least:
     return found
 
 
-def _is_plain(port: Input, value: Any) -> bool:
-    """Whether a value is an array as the network takes it, and nothing is to be padded."""
-    return (
-        value.ndim == 2
-        and value.shape[1] == port.size
-        and len(value) > 0
-        and value.dtype == port.given_dtype
-        and port.steps
-        and port.mask_value is None
-        and port.pad is None
-    )
+def _are_vectors(port: Input, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether arrays are as the network takes them, and nothing is to be padded."""
+    if not port.steps or port.mask_value is not None or port.pad is not None:
+        return False
+    wanted = (port.given_dtype, port.size)
+    return all(array.ndim == 2 and len(array) and (array.dtype, array.shape[1]) == wanted for array in arrays)
+
+
+def _are_ids(port: Input, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether arrays are the token ids of sequences."""
+    if not port.steps or port.embedding is None:
+        return False
+    return all(array.ndim == 1 and len(array) and array.dtype.kind in "iu" for array in arrays)
 
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
@@ -525,12 +544,15 @@ def _vectors(
 
 def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Copies of arrays of numbers, whatever their type and order in memory: parts of one array, where all is well."""
-    if all(array.dtype == port.given_dtype for array in arrays):
+    if {array.dtype for array in arrays} == {port.given_dtype}:
         joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
-            stops = [*accumulate(map(len, arrays))]
-            return [joined[a:b] for a, b in pairwise([0, *stops])]
+            found, start = [], 0
+            for array in arrays:
+                found.append(joined[start : start + len(array)])
+                start += len(array)
+            return found
     return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 

@@ -28,6 +28,8 @@ from lrpnumpy.schedule import run_chunks
 
 EXACT = {compile.COMPILED: "compiled, float64", compile.NUMPY: compile.NUMPY}  # how sequences are recomputed
 WINDOW_ROWS = 1 << 21  # numbers in an array of the windows that are explained together
+FIRST = np.zeros(1, np.int64)  # the position of a single sequence
+FIRST.setflags(write=False)
 COMPARED = ("lrp-all", "deeplift", "integrated-gradients", "cd", "occlusion-f", "gradient-x-input")
 
 
@@ -78,7 +80,7 @@ def run(
         sound = columns.sound
         if sound is None:
             sound = np.isfinite(columns.inputs[model.main].relevance)
-        if np.count_nonzero(sound) < sound.size:  # books with a number that is not finite do not add up, either
+        if 0 in sound.ravel().tolist():  # books with a number that is not finite do not add up, either
             is_doubtful = True
             if columns.sound is not None and model.dtype == np.float32:
                 # The first thread that comes here decides for all.
@@ -93,7 +95,7 @@ def run(
         if request.newest is not None:
             _run_windows(model, encoded, work)
         elif len(encoded) == 1 and threads == 1:
-            work(np.zeros(1, np.int64), packed(model, encoded))
+            work(FIRST, packed(model, encoded))
         else:
             run_chunks(model, encoded, work, threads, look_up, progress)
     found = gathered(model, request, encoded, chunks, isinstance(targets, str), path)

@@ -30,7 +30,7 @@ SINGLE = ("spans", "cd", "hidden", "players")  # of `Columns`: one value for eac
 def trusted(kind: type[Record], **values: Any) -> Record:
     """A record of values that are known to be right: nothing is checked. What is left out has its default."""
     record = object.__new__(kind)
-    vars(record).update(values)
+    object.__setattr__(record, "__dict__", values)
     return record
 
 
@@ -75,8 +75,10 @@ class InputColumn:
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one, relevance, features = self.encoded[k], self.relevance, self.feature_relevance
+        one, relevance, features = self.encoded[k], self.relevance, self._features
         values, labels = one.values, one.labels
+        if self._parts:
+            features = self.feature_relevance
         if len(self.encoded) > 1:
             steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
             relevance = relevance[..., steps].copy()
@@ -317,11 +319,11 @@ class Explanations(Results):
         # No experiment can test an explanation of which `through` or `newest` leaves only a part.
         if getattr(request.method, "through", None) is None and request.newest is None:
             vars(found)["source"] = Origin(model, record, request)
-        for name in ("hidden", "players", "tested", "computed"):
-            if name in self.single:
-                vars(found)[name] = self.single[name][k]
-        if "spans" in self.single:
-            vars(found)["spans"] = self._phrases(k)
+        for name, values in self.single.items():
+            if name in ("hidden", "players", "tested", "computed"):
+                vars(found)[name] = values[k]
+            elif name == "spans":
+                vars(found)["spans"] = self._phrases(k)
         return found
 
     def _ledger(self, k: int) -> AnyLedger | None:
@@ -331,10 +333,12 @@ class Explanations(Results):
         kind, books = self.request.method.kind, self.books[..., k]  # (rows,), or (C, rows)
         if len(self.encoded) > 1:
             books = books.copy()
-        entries: dict[str, Any] = dict(zip(ROWS[kind], books.T, strict=False))
-        if kind == "lrp":
-            return trusted(Ledger, biases=books[..., len(ROWS[kind]) :], **entries)
-        return trusted(ReferenceLedger, **entries)
+        names = ROWS[kind]
+        entries: dict[str, Any] = dict(zip(names, books.T, strict=False))
+        if kind != "lrp":
+            return trusted(ReferenceLedger, **entries)
+        entries["biases"] = books[..., len(names) :]
+        return trusted(Ledger, **entries)
 
     def _phrases(self, k: int) -> tuple[Span, ...]:
         """Relevance of the phrases of one explanation."""

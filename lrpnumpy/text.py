@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, repeat
 from string import ascii_uppercase, punctuation
@@ -45,11 +44,11 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
 
     `where` is how an error names each sentence.
     """
-    rows = embedding.index
-    with suppress(KeyError, TypeError):  # most words are spelled as in the vocabulary; other values may not be hashable
-        found_at_once = map(rows.__getitem__, chain.from_iterable(sentences))
+    try:  # most words are spelled as in the vocabulary
+        found_at_once = map(embedding.index.__getitem__, chain.from_iterable(sentences))
         return np.fromiter(found_at_once, np.int64, sum(map(len, sentences)))
-    ids: list[int] = []
+    except (KeyError, TypeError):  # a word that it does not have, or a value that is not hashable
+        ids: list[int] = []
     for words, name in zip(sentences, where, strict=True):
         try:
             has_blank = " " in "".join(words)
@@ -63,7 +62,7 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
         spelled = words
         if embedding.lowercase:
             spelled = [*map(str.lower, words)]
-        found = list(map(rows.get, spelled, repeat(embedding.unknown_row)))
+        found = list(map(embedding.index.get, spelled, repeat(embedding.unknown_row)))
         if -1 in found and embedding.unknown is not False:
             k = found.index(-1)
             raise LrpError(

@@ -14,7 +14,7 @@ from typing import Any
 os.environ.setdefault("LRPNUMPY_COMPILE", "wait")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the engine's few BLAS calls are small; peers set their own
 
-from benchmarks.speed import against, limit, ours, peers
+from benchmarks.speed import against, limit, ours, peers, profile
 from benchmarks.speed.extras import DTYPE, EXTRAS
 from benchmarks.speed.machine import machine
 from benchmarks.speed.targets import OF_FORWARD, OF_LIMIT, TOL_TARGETS, target
@@ -160,11 +160,14 @@ def main() -> int:
     if sys.argv[1:2] == ["against"]:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its temporary folder is then removed, too
         return against.main(sys.argv[2:])
+    if sys.argv[1:] == ["profile"]:
+        return profile.main()
     choices = [*ours.JOBS, "tol", "of-forward", *EXTRAS]
     parser = argparse.ArgumentParser(
         "python -m benchmarks.speed",
         description=__doc__,
-        epilog="python -m benchmarks.speed against COMMIT compares with an older commit instead; see its --help.",
+        epilog="python -m benchmarks.speed against COMMIT compares with an older commit instead; see its --help. "
+        "python -m benchmarks.speed profile shows how much of a call is spent inside kernels.",
     )
     parser.add_argument(
         "--quick",

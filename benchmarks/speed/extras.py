@@ -24,14 +24,19 @@ Row = dict[str, Any]
 DTYPE = "float32"  # of every model here, the bundled one too
 
 
-def api(seconds: float) -> Iterator[Row]:
-    """Word lists through the public API against the engine's rate, and the overhead of one sentence."""
+def sentences() -> tuple[lrp.Model, list[list[str]], list[np.ndarray]]:
+    """The bundled model, and random sentences of the lengths of W1 as words and as token ids."""
     model = lrp.load("sentiment")
     rng = np.random.default_rng(0)
     lengths = [len(x) for x in workload("W1", DTYPE).sequences]
     often = 1 / np.arange(1, len(model.embedding.E))  # Zipf's law: as words are, few are frequent
     ids = [rng.choice(len(often), T, p=often / often.sum()) + 1 for T in lengths]
-    words = [[model.embedding.vocabulary[k] for k in one] for one in ids]
+    return model, [[model.embedding.vocabulary[k] for k in one] for one in ids], ids
+
+
+def api(seconds: float) -> Iterator[Row]:
+    """Word lists through the public API against the engine's rate, and the overhead of one sentence."""
+    model, words, ids = sentences()
     engine = ours.runner("lrp-all", Workload("W1", model, [model.embedding.E[one] for one in ids]), 1)
 
     def of_words() -> Any:

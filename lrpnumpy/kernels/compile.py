@@ -28,8 +28,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
@@ -193,14 +193,19 @@ def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
     return COMPILED
 
 
-@contextmanager
-def on(path: str | None) -> Iterator[None]:
-    """Have all kernels that this thread runs follow a `path`."""
-    before, _call.path = _call.path, path
-    try:
-        yield
-    finally:
-        _call.path = before
+class on:
+    """`with on(path)`: all kernels that this thread runs follow a path."""
+
+    __slots__ = ("before", "path")
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self.before, _call.path = _call.path, self.path
+
+    def __exit__(self, *error: object) -> None:
+        _call.path = self.before
 
 
 def current() -> str | None:

@@ -55,7 +55,7 @@ class Dense(Layer):
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, np.ndarray]:
         """The outputs; the trace is z."""
         x = xs[0]
-        y = z = x.rows @ self.V.T + self.d
+        y = z = x.rows.dot(self.V.T) + self.d  # for few rows faster than @
         if self.activation != "linear":
             y = ACTIVATIONS[self.activation].F(z)
         return Packed(y, x.batch), z

@@ -48,7 +48,9 @@ class Read(NamedTuple):
     def output(self) -> np.ndarray:
         """(R, M) outputs of every step."""
         rows = self.run.output.astype(self.xs[0].rows.dtype, copy=False)
-        return rows if self.run.batch is self.batch else rows[self.batch.step]
+        if self.run.batch is not self.batch:  # all sequences are what the longest begins with
+            rows = rows[self.batch.step]
+        return rows
 
     @property
     def last(self) -> np.ndarray:
@@ -71,7 +73,9 @@ def _kernel_rule(keep: Keep, splits: bool) -> tuple[str | None, int]:
     splits: whether the cell defines kernels that split values.
     """
     if isinstance(keep, Propagation):
-        return ("deeplift", 2) if keep.has_reference else (NAMES.get(keep.code), 0)
+        if keep.has_reference:
+            return "deeplift", 2
+        return NAMES.get(keep.code), 0
     if keep not in LEVELS or (keep == "parts" and not splits):
         return None, 0
     return "none", LEVELS[keep]
@@ -113,23 +117,34 @@ class Recurrent(Layer):
         """The outputs of each direction, in the order of the input."""
         out = []
         for (_, cell, way), read in zip(self.directions, reads, strict=True):
-            rows = cell.given(read, name)
-            if way < 0 and not name:
-                rows = rows[read.batch.flip]
+            if name == ":last":
+                rows = read.last
+            elif name:
+                rows = read.state(cell.state_of(name))  # type: ignore[arg-type]
+            else:
+                rows = read.output
+                if way < 0:
+                    rows = rows[read.batch.flip]
             out.append(rows)
         return out
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, of each direction's last step, and last states; the trace is a Read per direction."""
-        batch, reads = xs[0].batch, []
+        batch, reads, outputs = xs[0].batch, [], []
+        start: Sequence[np.ndarray] = ()
         for _, cell, way in self.directions:
-            count = len(cell.statement.inputs)
-            order = STRAIGHT if way > 0 else batch.flip
-            start = [one.rows for one in xs[count:]] if len(xs) > count else ()
+            count, order = len(cell.statement.inputs), STRAIGHT
+            if way < 0:
+                order = batch.flip
+            if len(xs) > count:
+                start = [one.rows for one in xs[count:]]
             reads.append(cell.read(xs[:count], order, keep, "" in wanted, start))
-        outputs = []
         for name in wanted:
-            outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
+            rows = self.merged(self.sides(reads, name))
+            if name:
+                outputs.append(Packed(rows, batch.ends))
+            else:
+                outputs.append(Packed(rows, batch))
         return tuple(outputs), reads
 
     def give_back(
@@ -152,15 +167,25 @@ class Recurrent(Layer):
             R_steps = None
             R_last: list[np.ndarray | None] = [None] * len(cell.states)
             if "" in arriving:
-                R_steps = arriving[""][k] if way > 0 else arriving[""][k][batch.flip]
+                R_steps = arriving[""][k]
+                if way < 0:
+                    R_steps = R_steps[batch.flip]
             for name in arriving:
                 R, state = arriving[name][k], cell.state_of(name)
                 if state is not None:
-                    R_last[state] = R if R_last[state] is None else R_last[state] + R
+                    before = R_last[state]
+                    if before is not None:
+                        R = before + R
+                    R_last[state] = R
                 elif name:  # the last output, which is not a state
-                    R_steps = np.zeros((batch.R, cell.units)) if R_steps is None else R_steps.copy()
-                    R_steps[batch.last] += R
-            reference = None if ran.reference is None else ran.reference.trace[k]
+                    R_all = np.zeros((batch.R, cell.units))
+                    if R_steps is not None:
+                        R_all = R_steps.copy()
+                    R_all[batch.last] += R
+                    R_steps = R_all
+            reference = None
+            if ran.reference is not None:
+                reference = ran.reference.trace[k]
             sent = cell.back(reads[k], R_steps, R_last, how, R_xs, entry, reference)
             start = sent.start
             if entry.states is not None:
@@ -191,7 +216,9 @@ class Recurrent(Layer):
                     sides.append(cell.changed_outputs(read, change, tol, not name))
                     continue
                 side = cell.changed_outputs(read, change.mirrored(T), tol, not name)
-                sides.append(side if name else side.mirrored(T))
+                if not name:
+                    side = side.mirrored(T)
+                sides.append(side)
             merged, rows = sides[0], [side.rows for side in sides]
             if not name and len(sides) > 1:
                 # Where either direction has changed, with the sequence's rows for the other.
@@ -215,9 +242,14 @@ class Recurrent(Layer):
                 cell.decomposed(read, phrases[way], way, name == "")
                 for (_, cell, way), read in zip(self.directions, ran.trace, strict=True)
             ]
-            beta = Packed(self.merged(sides), vectors(len(T)) if name else Batch(T))
-            whole = self.part_after(ran, parts, beta, np.zeros(self.outputs, x.rows.dtype))
-            out.append(whole if name or len(sides) > 1 else whole._replace(since=part.since))
+            batch = Batch(T)
+            if name:
+                batch = vectors(len(T))
+            beta = Packed(self.merged(sides), batch)
+            after = self.part_after(ran, parts, beta, np.zeros(self.outputs, x.rows.dtype))
+            if not name and len(sides) == 1:
+                after = after._replace(since=part.since)
+            out.append(after)
         return tuple(out)
 
     def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
@@ -232,13 +264,17 @@ class Recurrent(Layer):
         if len(xs) > 1 or len(trace) > 1:
             return NotImplemented
         run = trace[0].run.spread(xs[0])
-        return run if run is NotImplemented else [Read(xs, trace[0].order, run)]
+        if run is NotImplemented:
+            return NotImplemented
+        return [Read(xs, trace[0].order, run)]
 
     def inside(self, ran: Ran) -> dict[str, np.ndarray]:
         """Gates and states of one sequence, of each direction: "i", or "forward/i" where there are two."""
         found = {}
         for (direction, cell, way), read in zip(self.directions, ran.trace, strict=True):
-            path = f"{direction}/" if len(ran.trace) > 1 else ""
+            path = ""
+            if len(ran.trace) > 1:
+                path = f"{direction}/"
             for name, node in cell.shown_nodes.items():
                 values = read.run.values[node].reshape(read.batch.R, -1)
                 found[path + name] = values[::way].astype(cell.dtype)
@@ -370,8 +406,9 @@ class Cell(Recurrent):
         """(1, *axes) the states before the first step."""
         out = []
         for node in self.statement.states:
-            given = getattr(self, f"{node.name}0", None)
-            value = np.full(self._shape(node), self.start.get(node.name, 0.0)) if given is None else given
+            value = getattr(self, f"{node.name}0", None)
+            if value is None:
+                value = np.full(self._shape(node), self.start.get(node.name, 0.0))
             out.append(np.asarray(value, self.dtype)[None])
         return out
 
@@ -409,27 +446,23 @@ class Cell(Recurrent):
     def output_width(self, name: str, width: int) -> int:
         """Width of an output: of a state, its own."""
         k = self.state_of(name)
-        return width if k is None else self._width(self.statement.states[k])
+        if k is None:
+            return width
+        return self._width(self.statement.states[k])
 
     @property
     def directions(self) -> list[tuple[str, Cell, int]]:
         """It reads forward."""
         return [("forward", self, 1)]
 
-    def given(self, read: Read, name: str) -> np.ndarray:
-        """The output of this name, in the order in which it read."""
-        if name == "":
-            return read.output
-        if name == ":last":
-            return read.last
-        return read.state(self.state_of(name))  # type: ignore[arg-type]
-
     def state_of(self, name: str) -> int | None:
         """Number of the last state that an output is; None for the outputs of the steps, and for a last output that is
         not a state.
         """
+        if name == ":last" and self.statement.is_state_output:
+            return 0
         if name in ("", ":last"):
-            return 0 if name and self.statement.is_state_output else None
+            return None
         return self.OUTPUTS.index(name) - len(self.OUTPUTS) + len(self.states)
 
     def sizes(self, x: Size, *others: Size) -> Size:
@@ -444,8 +477,10 @@ class Cell(Recurrent):
         for node, size in zip(nodes, (x, *others), strict=True):
             width, is_state = self._width(node), node.op == "state"
             if size.width != width or (is_state and size.steps):
-                what = f"one vector of {width} numbers per sequence" if is_state else f"{width} features"
-                got = f"{size.width} at every step" if is_state and size.steps else f"{size.width}"
+                what, got = f"{width} features", f"{size.width}"
+                if is_state:
+                    what = f"one vector of {width} numbers per sequence"
+                    got += " at every step" * size.steps
                 raise LrpError(f"{node.name} must have {what}, got {got} from the {size.source}.")
         return x._replace(width=self.units)
 
@@ -459,21 +494,30 @@ class Cell(Recurrent):
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
         """
         rule, level = _kernel_rule(keep, self.KERNELS is not None)
-        x, seen, path = xs[0], order, current()
-        size = x.batch.R * (self.inputs + self.units)
-        if rule is not None and self.program is not None and path is None:
-            path = path_of(self.program.kernels.wanted(rule), self.dtype, size)
-        if rule is None or self.program is None or path == NUMPY:
-            with large_calls if size > SMALL else nullcontext():
+        x, seen, path, program = xs[0], order, current(), self.program
+        if rule is None or program is None:
+            path = NUMPY
+        elif path is None:
+            path = path_of(program.kernels.wanted(rule), self.dtype, self._numbers(x))
+        if path == NUMPY:
+            with large_calls if self._numbers(x) > SMALL else nullcontext():
                 return Read(xs, order, self._interpreted(xs, order, start), start)
-        begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
-        eps = keep.eps if isinstance(keep, Propagation) else 0.0
+        assert rule is not None and program is not None
+        begin, eps = self._started, 0.0
+        if len(start):
+            begin = np.stack([one.astype(self.dtype, copy=False) for one in start])
+        if isinstance(keep, Propagation):
+            eps = keep.eps
         if rule == "deeplift" and keep.is_reference and not len(start):  # type: ignore[union-attr]
             longest = longest_of(x, order)
             if longest is not None:
                 x, seen, every = longest, STRAIGHT, True
-        run = self.program.run(self.program.rows(x, seen), x.batch, rule, eps, level, every, begin)
+        run = program.run(program.rows(x, seen), x.batch, rule, eps, level, every, begin)
         return Read(xs, order, run, start)
+
+    def _numbers(self, x: Packed) -> int:
+        """How many numbers a pass over `x` reads and writes, about."""
+        return x.batch.R * (self.inputs + self.units)
 
     @cached_property
     def program(self) -> CellProgram | None:
@@ -526,9 +570,11 @@ class Cell(Recurrent):
         R_last: incoming messages of the last states.
         """
         batch, run = read.xs[0].batch, read.run
-        other: Any = None if reference is None else reference.run
-        if reference is not None and type(run) is not type(other):  # kernels were compiled in between
-            run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
+        other: Any = None
+        if reference is not None:
+            other = reference.run
+            if type(run) is not type(other):  # kernels were compiled in between
+                run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, R_last, entry, other, R_xs[0])
             return Arrived(R_xs, start, arrived_at)
@@ -539,8 +585,12 @@ class Cell(Recurrent):
         arrived = back(run, how, R_output, states, entry, other, entry.states is not None)
         for R_x, message, x in zip(R_xs, arrived.inputs, read.xs, strict=True):
             if x.words is not None:
-                rows = read.order if len(read.order) else slice(None)
-                R_x[rows, 0] += (message if how.times_input else message * run.inputs[0]).sum(axis=1)
+                if not how.times_input:
+                    message = message * run.inputs[0]
+                rows: Any = slice(None)
+                if len(read.order):
+                    rows = read.order
+                R_x[rows, 0] += message.sum(axis=1)
             elif x.batch.R != batch.R:
                 R_x += batch.sums(message)
             elif len(read.order):
@@ -564,11 +614,17 @@ class Cell(Recurrent):
         if isinstance(read.run, CompiledRun):
             return self._decomposed(read, part, way, every)
         variants = Batch(read.batch.lengths[part.owner])
-        mirror = slice(None) if way > 0 else variants.flip  # rows in the order in which the cell reads
-        given = None if part.beta is None else part.beta.rows[mirror].astype(np.float64, copy=False)
+        mirror: Any = slice(None)  # rows in the order in which the cell reads
+        if way < 0:
+            mirror = variants.flip
+        given = None
+        if part.beta is not None:
+            given = part.beta.rows[mirror].astype(np.float64, copy=False)
         phrases = Phrases(part.owner, part.start, part.stop, part.since, given, part.delta.astype(np.float64))
         rows = split(read.run, phrases, variants, every).astype(self.dtype, copy=False)
-        return rows[mirror] if every else rows
+        if every:
+            rows = rows[mirror]
+        return rows
 
     def changed_outputs(self, read: Read, change: Change, tol: float, every: bool) -> Change:
         """The change of all outputs, from the first changed step until the state is back; or of the last output, one
@@ -592,7 +648,10 @@ class Cell(Recurrent):
         batch, x = read.batch, read.xs[0]
         T = batch.lengths[change.owner]
         steps = change.size + T - change.hi
-        out = np.zeros((int(steps.sum()) if every else len(steps), self.units), self.dtype)
+        count = len(steps)
+        if every:
+            count = int(steps.sum())
+        out = np.zeros((count, self.units), self.dtype)
         begins = np.cumsum(steps) - steps
         if not every:
             ended = np.flatnonzero(steps == 0)  # nothing follows what was left out: the output before it is the last
@@ -600,14 +659,16 @@ class Cell(Recurrent):
         some = np.flatnonzero(steps)
         if len(some):
             order, lengths = longest_first(steps[some])
-            some = some if order is None else some[order]
+            if order is not None:
+                some = some[order]
             rest = Batch(lengths)
             v = some[rest.owner]
             t = change.hi[v] + rest.step - change.size[v]  # step of the sequence, where it has its own input there
             is_own = rest.step < change.size[v]
             where = batch.first[np.where(is_own, 0, t)] + change.owner[v]
             own = change.own[v] + change.stride * np.minimum(rest.step, np.maximum(change.size[v] - 1, 0))
-            own = own if change.picked is None else change.picked[own]
+            if change.picked is not None:
+                own = change.picked[own]
             start = [read.run.before(k, change.lo[some], change.owner[some]) for k in range(len(self.states))]
             if isinstance(read.run, CompiledRun):
                 ids = np.where(is_own, batch.R + own, where)
@@ -650,7 +711,9 @@ class Cell(Recurrent):
             U = self.weights[node.name]
             change[bias.name] = change.get(bias.name, self.weights[bias.name]) + U @ t
             change[node.name] = U * s
-        return type(self)(**{**self._values(), **change}) if x not in (statement.output, *statement.after) else None
+        if x in (statement.output, *statement.after):
+            return None
+        return type(self)(**{**self._values(), **change})
 
     @property
     def shown_nodes(self) -> dict[str, Operation]:
@@ -661,9 +724,10 @@ class Cell(Recurrent):
     def described(self) -> str:
         """For `inspect`: what is a gate and what a signal in each product, and how the cell runs."""
         why = uncovered(self.statement)
-        lines = [f"{self.statement.kind}, {self.inputs} to {self.outputs}" + (f", run by NumPy: {why}" if why else "")]
-        lines += [f"  {text}" for text in self.statement.products()]
-        return "\n".join(lines)
+        first = f"{self.statement.kind}, {self.inputs} to {self.outputs}"
+        if why:
+            first += f", run by NumPy: {why}"
+        return "\n".join([first, *(f"  {text}" for text in self.statement.products())])
 
 
 class StoredCell(Cell):

@@ -234,17 +234,19 @@ def _ends(model: Model, backward: bool = False) -> set[str]:
 
 def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     """The books: where each score went, from what every node kept (nodes, 6, n); and whether they add up."""
-    versus = question.request.versus
-    columns.books = np.empty((len(ROWS["lrp"]) + len(kept), kept.shape[2]), kept.dtype)
-    columns.books[0] = 0
+    versus, n = question.request.versus, kept.shape[2]
+    books = columns.books = np.zeros((len(ROWS["lrp"]) + len(kept), n), kept.dtype)
+    sound = columns.sound = np.empty(n, np.int64)
     first = columns.inputs[question.trace.model.main]
-    for one in columns.inputs.values():
-        if one is not first:
-            columns.books[0] += one.batch.sums(one.relevance)
-    columns.sound = np.empty(kept.shape[2], np.int64)
+    if len(columns.inputs) > 1:
+        for one in columns.inputs.values():
+            if one is not first:
+                books[0] += one.batch.sums(one.relevance)
+    if versus is None:
+        versus = -1
     ledger.close(
-        kept, question.scores, columns.targets, -1 if versus is None else versus, first.relevance,
-        first.batch.owner, *_limits(kept.dtype), columns.books, columns.sound,
+        kept, question.scores, columns.targets, versus, first.relevance, first.batch.owner, *_limits(kept.dtype),
+        books, sound,
     )  # fmt: skip
 
 

@@ -100,6 +100,7 @@ class Written(NamedTuple):
     width: int  # saved values per unit and step
     wants: list[bool]  # whether each state is wanted of all steps, not only of the last
     bits: int  # the same as one number
+    code: int  # of the coefficients
 
 
 class CellProgram:
@@ -161,14 +162,17 @@ class CellProgram:
             wants = [keep > 0 or (is_lrp and k in plan.fed) for k in range(len(plan.after))]
             wants[plan.output_at] |= every
             bits = sum(1 << k for k, is_wanted in enumerate(wants) if is_wanted)
-            kinds = 0 if rule == "deeplift" else self.kernels.kinds[SHARED.get(rule, rule)]
-            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], wants, bits)
+            kinds, code = self.kernels.kinds[SHARED.get(rule, rule)], CODES[rule]
+            if rule == "deeplift":  # its coefficients also need the reference's values
+                kinds, code = 0, CODES["none"]
+            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], wants, bits, code)
         return self._stored[key]
 
     def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
         """A batch as kernels take it."""
-        is_mirrored = int(len(order) > 0)
-        order = order if is_mirrored else NO_ROWS
+        is_mirrored = 1
+        if not len(order):
+            is_mirrored, order = 0, NO_ROWS
         if x.words is None:
             return BatchRows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
         return BatchRows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
@@ -179,17 +183,18 @@ class CellProgram:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         stored = self.stored(rule, keep, every)
-        states = []
-        for is_wanted in stored.wants:
-            states.append(np.empty((n + R if is_wanted else n, H), dtype))
+        states = tuple([np.empty((n + R * is_wanted, H), dtype) for is_wanted in stored.wants])
         if len(start) < len(states):  # the output is not a state
             start = np.concatenate((start, np.zeros_like(start[:1])))
-        K = np.empty(stored.kinds * R * H, dtype) if stored.kinds else self.no_numbers
-        kept = np.empty(stored.width * R * H, dtype) if stored.width else self.no_numbers
-        code = CODES["none" if rule == "deeplift" else rule]
-        written = tuple(states)
-        self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, stored.bits, K, kept, written)
-        return CompiledRun(self, rows, batch, rule, written, K, kept)
+        K = kept = self.no_numbers
+        if stored.kinds:
+            K = np.empty(stored.kinds * R * H, dtype)
+        if stored.width:
+            kept = np.empty(stored.width * R * H, dtype)
+        self.kernels.forward(
+            rows, self.ahead, start, dtype.type(eps), stored.code, keep, stored.bits, K, kept, states
+        )  # fmt: skip
+        return CompiledRun(self, rows, batch, rule, states, K, kept)
 
 
 def _packed(matrices: Any) -> np.ndarray:
@@ -230,7 +235,7 @@ class CompiledRun(NamedTuple):
             return states
         if batch.n == 1:
             return states[-1:]
-        return states[-batch.R :][batch.last]
+        return states[batch.n + batch.last]
 
     def before(self, k: int, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, H) state k of the sequences `owner` before their steps `lo`."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from benchmarks.speed import against, ours, workloads
+from benchmarks.speed import against, ours, profile, workloads
+from lrpnumpy.kernels.compile import Kernel
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,3 +111,11 @@ def test_jobs_compute_what_users_get(job):
     assert len(found) == len(expected) == len(work.sequences)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_the_profile_measures_kernels_inside_a_call(rng):
+    model = workloads.network(rng, 2, 1, 1, False)
+    x, plain = rng.normal(size=(3, 2)), Kernel.__call__
+    ((total, inside),) = profile.shortest({"predict": lambda: lrp.predict(model, x)}, 0.01).values()
+    assert 0 <= inside < total < float("inf")
+    assert Kernel.__call__ is plain
