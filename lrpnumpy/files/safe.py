@@ -11,7 +11,7 @@ import io
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -289,6 +289,15 @@ def nearby(name: str, known: Iterable[str]) -> str:
     if not close:
         return ""
     return f"; supported and close to it: {', '.join(by_case[one] for one in close)}"
+
+
+def which_one(names: Sequence[str], given: str | None) -> str:
+    """The error where one of several outputs must be named."""
+    listed = ", ".join(repr(name[:80]) for name in names[:20])
+    text = f"has {len(names)} outputs, {listed}; say which one gives the scores: which={names[0][:80]!r}"
+    if given is not None:
+        text += f", got {given!r}"
+    return text
 
 
 def first_line(error: Exception) -> str:

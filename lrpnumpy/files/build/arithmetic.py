@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.build.axes import Operation, Values
-from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
+from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, exchanged
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers import (
     Activation,
@@ -38,9 +38,11 @@ def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     a, b = values[:2]
     if isinstance(a, NetworkValue) and isinstance(b, NetworkValue):
         return _of_two(net, node.op, a, b)
-    flow, c = (a, b) if isinstance(a, NetworkValue) else (b, a)
-    c = net.constant(c, "its other input").astype(np.float64)
-    op = node.op if flow is a else f"{node.op} from"
+    op = node.op
+    flow, c = _and_constant(net, values)
+    if flow is b:
+        op = f"{op} from"
+    c = c.astype(np.float64)
     if flow.part_of and (made := _part(net, op, flow, c)) is not None:
         return made
     if (more := c.ndim - len(flow.axes)) > 0:
@@ -50,21 +52,32 @@ def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     return net.affine(flow, *_AFFINE[op](c))
 
 
+def _and_constant(net: NetworkBuild, values: Values) -> tuple[NetworkValue, np.ndarray]:
+    """Of two inputs, in either order, the value of the network and the constant."""
+    flow, other = values[:2]
+    if not isinstance(flow, NetworkValue):
+        flow, other = other, flow
+    return flow, net.constant(other, "its other input")
+
+
 _AFFINE: dict[str, Callable[[np.ndarray], tuple[Any, Any]]] = {  # scale and shift
-    **dict.fromkeys(("Add", "Add from"), lambda c: (None, c)),
-    **dict.fromkeys(("Mul", "Mul from"), lambda c: (c, None)),
-    "Sub": lambda c: (None, -c),
-    "Sub from": lambda c: (np.full(1, -1.0), c),
-    "Div": lambda c: (1 / c, None),
+    **dict.fromkeys(("Add", "Add from"), lambda c: (1.0, c)),
+    **dict.fromkeys(("Mul", "Mul from"), lambda c: (c, 0.0)),
+    "Sub": lambda c: (1.0, -c),
+    "Sub from": lambda c: (-1.0, c),
+    "Div": lambda c: (1 / c, 0.0),
 }
 
 
 def _part(net: NetworkBuild, op: str, flow: NetworkValue, c: np.ndarray) -> NetworkValue | None:
     """What a constant does to a part of a LayerNorm or of a GELU; None where it is an ordinary value."""
+    if c.size > 1:
+        return None
+    (number,) = c.reshape(-1).tolist()
     kind, *rest = flow.part_of
-    number = float(c.reshape(-1)[0]) if c.size == 1 else math.nan
-    if kind == "scores" and op in ("Mul", "Mul from", "Div") and c.size == 1:
-        return replace(flow, part_of=("scores", *rest[:2], rest[2] * (1 / number if op == "Div" else number)))
+    if kind == "scores" and op in ("Mul", "Mul from", "Div"):
+        factor, _ = _AFFINE[op](number)
+        return replace(flow, part_of=("scores", *rest[:2], rest[2] * factor))
     if kind == "variance" and op.startswith("Add") and len(rest) == 1:
         return replace(flow, part_of=("variance", rest[0], number))
     if kind == "sum of squares" and op == "Div" and number == rest[0].index.size:
@@ -83,26 +96,27 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
         return replace(made, part_of=("centred", a))
     if op == "Mul" and is_same(a, b) and a.part_of[:1] == ("centred",):
         return replace(a, values=(), part_of=("square", a.part_of[1]))
-    if op in ("Div", "Mul") and b.part_of[:1] == (("deviation",) if op == "Div" else ("over deviation",)):
+    if (op, *b.part_of[:1]) in (("Div", "deviation"), ("Mul", "over deviation")):
         _, source, eps = b.part_of
         if a.part_of[:1] == ("centred",) and is_same(a.part_of[1], source):
             return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
     if op == "Mul":
-        for x, other in ((a, b), (b, a)):
+        for x, other, gate in ((a, b, "second"), (b, a, "first")):
             if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
                 return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
             if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
                 made = net.each(Activation("gelu"), other.part_of[1])
                 return replace(made, values=(), part_of=("twice", made))
-            before = net.nodes.get(other.values[0]) if len(other.values) == 1 else None
-            if before is not None and getattr(before.layer, "activation", "") == "sigmoid":
-                is_gate = isinstance(before.layer, Activation)
-                if is_gate and before.inputs == x.values and np.array_equal(x.index, other.index):
+            before = net.node_of(other)
+            if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "sigmoid":
+                if before.inputs == x.values and np.array_equal(x.index, other.index):
                     return net.each(Activation("silu"), x)
-                if is_gate and x.axes == other.axes:
-                    return join(net, Multiply("second" if other is b else "first"), a, b)
-    layer: dict[str, Layer] = {"Add": Add(), "Sub": Subtract(), "Mul": Multiply()}
-    return join(net, layer[op], a, b) if op in layer else net.refuse("divides by a value of the network")
+                if x.axes == other.axes:
+                    return join(net, Multiply(gate), a, b)  # type: ignore[arg-type]
+    layers: dict[str, Layer] = {"Add": Add(), "Sub": Subtract(), "Mul": Multiply()}
+    if op not in layers:
+        net.refuse("divides by a value of the network")
+    return join(net, layers[op], a, b)
 
 
 def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> NetworkValue:
@@ -110,19 +124,20 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
     at = x.axes.index("T")
     if scores.part_of[:1] == ("scores",):
         _, query, key, scale = scores.part_of
-        flows = [query, x] if is_same(key, x) else [query, x, key]
-        names = [net.rows(one).values[0] for one in flows]
-        name = net.put(Attention(scale), *(names if names[1:2] != names[2:] else names[:2]))
-        axes = ("N", "T", "F") if query.has_steps else ("N", "F")
+        names = [net.rows(query).values[0], net.rows(x).values[0]]
+        if not is_same(key, x) and net.rows(key).values[0] != names[1]:
+            names.append(net.rows(key).values[0])
+        name = net.put(Attention(scale), *names)
+        axes = {True: SERIES, False: VECTOR}[query.has_steps]
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
     pool = _pool(net, name, x.values[0])
     if pool is not None:
-        return net.apply(pool, x, axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+        return net.apply(pool, x, axes=exchanged(x.axes, at), steps=1)
     zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
     query = net.put(Affine(zero, one), net.put(LastRow(), name))  # 1 times a score is the score
     made = net.put(Attention(), query, x.values[0], name)
-    return replace(x, values=(made,), axes=x.axes[:at] + x.axes[at + 1 :], steps=1)
+    return replace(x, values=(made,), axes=exchanged(x.axes, at), steps=1)
 
 
 def dot_products(net: NetworkBuild, a: NetworkValue, b: NetworkValue) -> NetworkValue | None:
@@ -158,7 +173,9 @@ def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
         if inner is None:
             return None
         W, b, name = inner
-    return AttentionPool(v[0], W, b, float(c[0])) if name == x else None
+    if name != x:
+        return None
+    return AttentionPool(v[0], W, b, float(c[0]))
 
 
 def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
@@ -199,10 +216,11 @@ def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue
 
 
 def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, c = values[:2] if isinstance(values[0], NetworkValue) else values[1::-1]
-    if len(values) != 2 or isinstance(c, NetworkValue) or net.constant(c, "its other input").any():
-        net.refuse("is supported for the larger of a value and 0 only")
-    return net.each(Activation("relu"), flow)
+    if len(values) == 2 and not all(isinstance(one, NetworkValue) for one in values):
+        flow, c = _and_constant(net, values)
+        if not c.any():
+            return net.each(Activation("relu"), flow)
+    net.refuse("is supported for the larger of a value and 0 only")
 
 
 def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -212,17 +230,21 @@ def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
             return replace(flow, values=(), part_of=("square", flow.part_of[1]))
         return net.each(Square(), flow)
     if c.size == 1 and c[0] in (0.5, -0.5):
-        return _root(net, node, [flow], inverse=c[0] < 0)
-    return net.refuse("is supported with the exponent 2 only")
+        root = _root(net, node, [flow])
+        if c[0] > 0:
+            return root
+        if root.part_of:
+            return _reciprocal(net, node, [root])
+    net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: NetworkBuild, node: OperationNode, values: Values, inverse: bool = False) -> NetworkValue:
+def _root(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    if flow.part_of[:1] != ("variance",) or len(flow.part_of) != 3:
-        if inverse or not flow.values or not all(_is_positive(net, name) for name in flow.values):
-            net.refuse("is supported of sums of squares, or as part of a LayerNorm, only")
-        return net.each(Activation("sqrt"), flow)
-    return replace(flow, part_of=("over deviation" if inverse else "deviation", *flow.part_of[1:]))
+    if flow.part_of[:1] == ("variance",) and len(flow.part_of) == 3:
+        return replace(flow, part_of=("deviation", *flow.part_of[1:]))
+    if not flow.values or not all(_is_positive(net, name) for name in flow.values):
+        net.refuse("is supported of sums of squares, or as part of a LayerNorm, only")
+    return net.each(Activation("sqrt"), flow)
 
 
 def _is_positive(net: NetworkBuild, name: str) -> bool:
@@ -248,7 +270,7 @@ def _reciprocal(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
 def _erf(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
-    before = net.nodes.get(flow.values[0]) if len(flow.values) == 1 else None
+    before = net.node_of(flow)
     if before is None or not isinstance(before.layer, Affine):
         net.refuse("is supported as part of a GELU only")
     if not np.allclose(before.layer.s, math.sqrt(0.5)) or before.layer.t.any():
@@ -265,5 +287,5 @@ OPERATIONS: dict[str, Operation] = {
     "Sqrt": _root,
     "Reciprocal": _reciprocal,
     "Erf": _erf,
-    "Neg": lambda net, node, values: net.affine(net.flow(values[0]), np.full(1, -1.0), None),
+    "Neg": lambda net, node, values: net.affine(net.flow(values[0]), -1.0),
 }

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, slices
-from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue
-from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, product
+from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, setting, slices
+from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, exchanged
+from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, name_of, product
 from lrpnumpy.files.operations import INTEGERS, OperationNode
 from lrpnumpy.layers import Pad, Reverse, Slice
 
@@ -23,14 +23,19 @@ Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
 
 def given_axes(net: NetworkBuild, node: OperationNode, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None if it has none."""
-    found = axes_of(node, [values[0], *(net.constant(one, "its axes") for one in values[1:2] if one is not None)])
-    return None if found is None else [net.axis(values[0], one) for one in found]
+    found = axes_of(node, [values[0], net.given(values, 1, "its axes")])
+    if found is None:
+        return None
+    return [net.axis(values[0], one) for one in found]
 
 
 def _same(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+    return net.flow(values[0])
+
+
+def _cast(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    to = node.attributes.get("to", 1) if node.op == "Cast" else 1
-    if to in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
+    if node.attributes.get("to", 1) in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
         net.refuse("rounds values of the network, which is not supported")
     return flow
 
@@ -47,7 +52,8 @@ def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     flow = net.flow(values[0])
     axes = given_axes(net, node, values)
     shape = net.shape(flow)
-    axes = [k for k, n in enumerate(shape) if n == 1] if axes is None else axes
+    if axes is None:
+        axes = [k for k, n in enumerate(shape) if n == 1]
     if any(shape[k] != 1 and flow.axes[k] != "N" for k in axes):
         net.refuse("takes away an axis that is longer than 1")
     for k in sorted(axes, reverse=True):
@@ -56,7 +62,7 @@ def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
         elif flow.axes[k] == "T":
             flow = net.one_step(flow, 0, keep=False)
         elif shape[k] == 1:
-            flow = replace(flow, axes=flow.axes[:k] + flow.axes[k + 1 :])
+            flow = replace(flow, axes=exchanged(flow.axes, k))
         elif flow.index.size > 1 or len(flow.axes) > 1:  # squeeze() of PyTorch, which means another axis
             net.refuse("takes away the batch, which is longer than 1")
     return flow
@@ -64,7 +70,7 @@ def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
 
 def _unsqueeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    axes = axes_of(node, [flow, *(net.constant(one, "its axes") for one in values[1:2])]) or []
+    axes = axes_of(node, [flow, net.given(values, 1, "its axes")]) or ()
     rank = len(flow.axes) + len(axes)
     if len({k % rank for k in axes}) < len(axes) or rank > 32:
         net.refuse("has the same axis twice")
@@ -76,12 +82,14 @@ def reshaped(net: NetworkBuild, flow: NetworkValue, target: Sequence[Any]) -> Ne
     before = net.shape(flow)
     wanted = _resolved(net, flow, list(target))
     parts = groups(before, wanted)
-    made: list[tuple[str, int]] | None = None if parts is None else []
-    for ins, outs in parts or ():
-        part = _regrouped(net, [(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
-        made = None if part is None or made is None else made + part
-    if made is None:
+    if parts is None:
         return reshaped(net, net.flattened(flow), wanted)
+    made: list[tuple[str, int]] = []
+    for ins, outs in parts:
+        part = _regrouped(net, [(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
+        if part is None:
+            return reshaped(net, net.flattened(flow), wanted)
+        made += part
     shape = [n for axis, n in made if axis == "F"]
     return replace(flow, axes=tuple(axis for axis, _ in made), index=flow.index.reshape(shape))
 
@@ -95,12 +103,9 @@ def _resolved(net: NetworkBuild, flow: NetworkValue, target: list[Any]) -> list[
     if at:
         target[target.index(-1)] = divided(total, known)
     if (at and None in target) or product(target) != total:
-        apart = [one for k, n in enumerate(before) for one in (_both(net, flow, k) or [n])]
-        for has, wants in zip(apart, target, strict=False):
-            if isinstance(has, Dim) and isinstance(wants, int) and wants > 0 and list(has.terms.values()) == [1]:
-                ((name, *more),) = has.terms
-                if not more:
-                    raise Baked(name, wants)
+        for has, wants in zip(_apart(net, flow), target, strict=False):
+            if (name := name_of(has)) and isinstance(wants, int) and wants > 0:
+                raise Baked(name, wants)
         net.refuse(f"makes {_said(target)} of {_said(before)}, which is not supported")
     return target
 
@@ -124,33 +129,36 @@ def _regrouped(
     if len(names) < len(kinds) or any(n != 1 for k, n in enumerate(outs) if k not in names):
         both = product([sizes[kind] for kind in kinds])
         names = next(({k: kinds} for k, n in enumerate(outs) if n == both), {})
-    return [(names.get(k, "F"), n) for k, n in enumerate(outs)] if names else None
+    if not names:
+        return None
+    return [(names.get(k, "F"), n) for k, n in enumerate(outs)]
 
 
 def _shape(net: NetworkBuild, node: OperationNode, values: Values) -> list[Any]:
     """The shape that a node makes: an attribute, or a constant."""
-    given = node.attributes.get("shape")
-    found = np.array(given) if given else net.constant(values[1], "its shape").reshape(-1)
-    if found.size > 32:
+    given = node.attributes.get("shape") or net.constant(values[1], "its shape")
+    found = np.asarray(given).reshape(-1).tolist()
+    if len(found) > 32:
         net.refuse("has a shape of more than 32 axes")
-    return [one if isinstance(one, Dim) else int(one) for one in found]
+    return found
 
 
 def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow, before = net.flow(values[0]), net.shape(values[0])
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
-        at = at + len(before) if at < 0 else at
+        if at < 0:
+            at += len(before)
         return reshaped(net, flow, [product(before[:at]), product(before[at:])])
     target = _shape(net, node, values)
     if not node.attributes.get("allowzero", 0):
-        target = [before[k] if one == 0 and k < len(before) else one for k, one in enumerate(target)]
+        target[: len(before)] = [n or size for n, size in zip(target, before, strict=False)]
     return reshaped(net, flow, target)
 
 
 def _slice(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    limits = [None if one is None else net.constant(one, "its limits") for one in values[1:]]
+    limits = [net.given(values, k, "its limits") for k in range(1, len(values))]
     for axis, start, stop, step in slices(node, [flow, *limits]):
         k = net.axis(flow, axis)
         size = net.shape(flow)[k]
@@ -180,7 +188,9 @@ def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
     behind = position - size
     if isinstance(behind, Dim):
         net.refuse("takes a position that is not known")
-    return behind if behind < 0 else LAST
+    if behind < 0:
+        return behind
+    return LAST
 
 
 def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: int | None, step: int) -> NetworkValue:
@@ -201,10 +211,13 @@ def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: in
         return net.one_step(flow, -1, keep=True)
     elif low in (0, None) and high == 1:
         return net.one_step(flow, 0, keep=True)
+    elif step > 1:
+        left = Dim.named(f"{net.where} {len(net.nodes)}")
     else:
-        ends = [0 if low is None else low, steps if high is None else high]
-        begin, end = (one if isinstance(one, Dim) or one >= 0 else steps + one for one in ends)
-        left = end - begin if step == 1 else Dim.named(f"{net.where} {len(net.nodes)}")
+        begin, end = (one + steps * (one < 0) for one in (low or 0, high or 0))
+        if high is None:
+            end = steps
+        left = end - begin
         if left == 1:
             return net.one_step(flow, low or 0, keep=True)
     made = net.apply(Slice(low, high, step), flow, steps=left)
@@ -233,16 +246,17 @@ def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
             net.refuse(f"takes positions of an axis of {size} that there are not")
         if index.ndim > 1:
             net.refuse("takes positions in several axes, which is not supported")
-        net.room(places.size, *flow.index.shape[: flow.feature_axis(k)], *flow.index.shape[flow.feature_axis(k) + 1 :])
-        return flow.taking(k, int(places) if index.ndim == 0 else places)
+        net.room(places.size, *exchanged(flow.index.shape, flow.feature_axis(k)))
+        return flow.taking(k, places)
     if index.ndim == 1 and _every_sequence(net, index) and flow.axes[k] == "N":
         return flow
     if index.shape == (1,) and flow.axes[k] in ("NT", "TN") and isinstance(net.batch, Dim):
         return _step_of_each(net, flow, k, index[0])
     if flow.axes[k] != "T" or index.size != 1:
         if flow.axes[k] == "N" and net.batch == 1 and index.size == 1 and int(index.reshape(-1)[0]) in (0, -1):
-            keep = index.ndim > 0
-            return flow if keep else replace(flow, axes=flow.axes[:k] + flow.axes[k + 1 :])
+            if index.ndim == 0:
+                flow = replace(flow, axes=exchanged(flow.axes, k))
+            return flow
         net.refuse("must take a single step")
     step = _from_end(net, index.reshape(-1)[0], size)
     return net.one_step(flow, step, keep=index.ndim > 0)
@@ -257,30 +271,34 @@ def _every_sequence(net: NetworkBuild, index: np.ndarray) -> bool:
 
 def _step_of_each(net: NetworkBuild, flow: NetworkValue, k: int, position: Any) -> NetworkValue:
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
-    split = reshaped(net, flow, [one for m, n in enumerate(net.shape(flow)) for one in (_both(net, flow, m) or [n])])
+    split = reshaped(net, flow, _apart(net, flow))
     sequence = index_along(net.batch)
-    step = position - (sequence * flow.steps if flow.axes[k] == "NT" else sequence)
-    if flow.axes[k] == "TN":
-        step = divided(step, net.batch)
+    if flow.axes[k] == "NT":
+        step = position - sequence * flow.steps
+    else:
+        step = divided(position - sequence, net.batch)
     if step is None:
         net.refuse("takes positions that are not known")
     return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
 
 
-def _both(net: NetworkBuild, flow: NetworkValue, axis: int) -> list[Any]:
-    known = {"N": net.batch, "T": flow.steps}
-    return [known[one] for one in flow.axes[axis]] if len(flow.axes[axis]) == 2 else []
+def _apart(net: NetworkBuild, flow: NetworkValue) -> list[Any]:
+    """The sizes of the axes, those of batch and steps apart where they are one axis."""
+    known, found = {"N": net.batch, "T": flow.steps}, []
+    for axis, size in zip(flow.axes, net.shape(flow), strict=True):
+        found += [known.get(one, size) for one in axis]
+    return found
 
 
 def _gather_nd(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """x[every sequence, step]."""
     flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
     net.source.budget.visit(net.where, index.size)
-    pair = index.reshape(-1, index.shape[-1]) if index.ndim == 2 else index[:0]
-    steps = {*(pair[:, 1] if pair.shape[-1:] == (2,) else ())}
-    if flow.axes[:2] != ("N", "T") or len(steps) != 1 or not _every_sequence(net, pair[:, 0]):
-        net.refuse("must take one step of every sequence")
-    return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
+    if index.ndim == 2 and index.shape[1] == 2 and flow.axes[:2] == ("N", "T"):
+        sequences, steps = index[:, 0], set(index[:, 1])
+        if len(steps) == 1 and _every_sequence(net, sequences):
+            return net.one_step(flow, _from_end(net, steps.pop(), flow.steps), keep=False)
+    net.refuse("must take one step of every sequence")
 
 
 def _gather_elements(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -300,8 +318,7 @@ def _split(net: NetworkBuild, node: OperationNode, values: Values) -> list[Netwo
     size = net.shape(flow)[k]
     if isinstance(size, Dim) or flow.axes[k] not in ("F", "T"):
         net.refuse("cuts the batch, or steps whose number is not known, which is not supported")
-    given = [None if one is None else net.constant(one, "its lengths") for one in values[1:]]
-    lengths, at, parts = pieces(node, [flow, *given], size), 0, []
+    lengths, at, parts = pieces(node, [flow, net.given(values, 1, "its lengths")], size), 0, []
     if sum(lengths) != size or min(lengths) < 1:
         net.refuse(f"must cut all of an axis of {size}")
     for length in lengths:
@@ -361,8 +378,7 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
             names += flow.values
             begin += sum(net.sizes[value].width for value in flow.values)
         parts.append(flow.index + known[flow.values])
-    shapes = {part.shape[:place] + part.shape[place + 1 :] for part in parts}
-    if len(shapes) > 1:
+    if len({exchanged(part.shape, place) for part in parts}) > 1:
         net.refuse("joins values of different sizes")
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
@@ -383,19 +399,16 @@ def _reverse_sequence(net: NetworkBuild, node: OperationNode, values: Values) ->
 
 def _pad(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    given = node.attributes.get("pads")
-    pads = numbers(given if given is not None else net.constant(values[1], "its padding"))
-    value = node.attributes.get("value", 0.0)
-    if len(values) > 2 and values[2] is not None:
-        value = float(net.constant(values[2], "its value").reshape(-1)[0])
-    axes = list(range(len(flow.axes)))
-    if len(values) > 3 and values[3] is not None:
-        axes = [net.axis(flow, one) for one in numbers(net.constant(values[3], "its axes"))]
+    given = [flow, *(net.given(values, k, "its padding") for k in (1, 2, 3))]
+    pads, axes = numbers(setting(node, "pads", given, 1)), list(range(len(flow.axes)))
+    value = setting(node, "value", given, 2)
+    if given[3] is not None:
+        axes = [net.axis(flow, one) for one in numbers(given[3])]
     half = len(axes)
     around = {axis: (pads[k], pads[half + k]) for k, axis in enumerate(axes) if pads[k] or pads[half + k]}
     if not around:
         return flow
-    if list(around) != [k for k, axis in enumerate(flow.axes) if axis == "T"] or value != 0:
+    if list(around) != [k for k, axis in enumerate(flow.axes) if axis == "T"] or np.any(value):
         net.refuse("is supported for zeros around the steps only")
     (before, after), (left, right) = flow.pad, next(iter(around.values()))
     mode = node.attributes.get("mode", "constant")
@@ -411,7 +424,8 @@ def _said(sizes: Sequence[Any]) -> str:
 
 
 OPERATIONS: dict[str, Operation] = {
-    **dict.fromkeys(("Identity", "Dropout", "Cast"), _same),
+    **dict.fromkeys(("Identity", "Dropout"), _same),
+    "Cast": _cast,
     **dict.fromkeys(("Reshape", "Flatten"), _reshape),
     **dict.fromkeys(("Expand", "Tile"), _expand),
     "Transpose": _transpose,

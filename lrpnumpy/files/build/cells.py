@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,23 +20,30 @@ _NAMES = {
     "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softsign": "softsign", "softplus": "softplus",
     "affine": "linear", "elu": "elu", "leakyrelu": "leaky_relu", "hardsigmoid": "hard_sigmoid",
 }  # fmt: skip
-# Alpha and beta that our activations have; ONNX' defaults if the file has none.
-_NUMBERS = {
-    "hardsigmoid": ((0.2, 0.5), (0.2, 0.5)),
-    "affine": ((1.0, 0.0), (1.0, 0.0)),
-    "elu": ((1.0,), (1.0,)),
-    "leakyrelu": ((0.01,), (0.01,)),
-}
+# Alpha and beta that our activations have, which are ONNX' defaults too.
+_NUMBERS = {"hardsigmoid": (0.2, 0.5), "affine": (1.0, 0.0), "elu": (1.0,), "leakyrelu": (0.01,)}
+
+
+class _Layout(NamedTuple):
+    """The axes of the input, of the outputs at every step, and of a state."""
+
+    x: str
+    every: str
+    state: str
+
+
+_LAYOUTS = (_Layout("TNF", "TFNF", "FNF"), _Layout("NTF", "NTFF", "NFF"))  # by the attribute `layout`
+_STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
 
 
 def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue | None]:
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
     x, W, R, B, lengths, *start, peepholes = (*values, *[None] * 8)[:8]
-    start = start[: 2 if node.op == "LSTM" else 1]
-    first = node.attributes.get("layout", 0)
+    start = start[: _STATES[node.op]]
+    layout = _LAYOUTS[bool(node.attributes.get("layout", 0))]
     if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
-    x = net.series(x, ("N", "T", "F") if first else ("T", "N", "F"))
+    x = net.series(x, layout.x)
     if node.attributes.get("clip") or node.attributes.get("input_forget", 0):
         net.refuse("has clip or input_forget, which are not supported")
     _all_steps(net, lengths, x.steps)
@@ -45,12 +52,11 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
         cells = _with_peepholes(net, cells, net.constant(peepholes, "its peepholes"))
     direction = node.attributes.get("direction", "forward")
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
-    every, ends = _directions(
-        net, node, x, cells, ways, [_starts(net, one, cells, k, first) for k, one in enumerate(start)]
-    )
+    starts = [_starts(net, one, cells, k, layout) for k, one in enumerate(start)]
+    every, ends = _directions(net, node, x, cells, ways, starts)
     index = np.arange(len(cells) * cells[0].units).reshape(len(cells), -1)
-    Y = NetworkValue(every, ("N", "T", "F", "F") if first else ("T", "F", "N", "F"), index, x.steps)
-    return [Y, *(NetworkValue(end, ("N", "F", "F") if first else ("F", "N", "F"), index) for end in ends)]
+    Y = NetworkValue(every, tuple(layout.every), index, x.steps)
+    return [Y, *(NetworkValue(end, tuple(layout.state), index) for end in ends)]
 
 
 def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
@@ -61,10 +67,10 @@ def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) 
     cells = [cell for _, cell, _ in layer.directions]
     count = len(cells[0].statement.inputs)
     first, *others = (net.flow(one) for one in values[:count])
-    x = net.series(first, ("T", "N", "F"))
-    more = [net.series(one, ("T", "N", "F") if one.has_steps else ("N", "F")) for one in others]
-    starts = [_starts(net, one, cells, k, 0) for k, one in enumerate(values[count:])]
-    names = [net.rows(one).values[0] for one in more]
+    x = net.series(first, "TNF")
+    axes = {True: "TNF", False: "NF"}
+    names = [net.rows(net.series(one, axes[one.has_steps])).values[0] for one in others]
+    starts = [_starts(net, one, cells, k, _LAYOUTS[0]) for k, one in enumerate(values[count:])]
     every, ends = _directions(net, node, x, cells, [1, -1][: len(cells)], starts, names)
     made = [NetworkValue(every, ("T", "N", "F"), np.arange(layer.outputs), x.steps)]
     for end, width in zip(ends, _widths(cells[0]), strict=True):
@@ -108,8 +114,10 @@ def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray,
         net.refuse(f"has the hidden_size {node.attributes['hidden_size']}, but weights of {H} units")
     net.source.fits(net.where, W.shape, (n, gates * H, None))
     net.source.fits(net.where, R.shape, (n, gates * H, H))
-    bias = np.zeros((n, 2 * gates * H), W.dtype) if B is None else net.constant(B, "its bias")
-    net.source.fits(net.where, bias.shape, (n, 2 * gates * H))
+    bias = np.zeros((n, 2 * gates * H), W.dtype)
+    if B is not None:
+        bias = net.constant(B, "its bias")
+        net.source.fits(net.where, bias.shape, (n, 2 * gates * H))
     given = _activations(net, node, n)
     cells: list[Cell] = []
     for k in range(n):
@@ -119,11 +127,12 @@ def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray,
             cells.append(LSTM(U, V, of_x + of_h, activation=given[k][1], recurrent_activation=given[k][0]))
         elif node.op == "RNN":
             cells.append(RNN(U, V, of_x + of_h, activation=given[k][0]))
+        elif node.attributes.get("linear_before_reset", 0):  # the bias of h's states is inside the product with r
+            b = np.concatenate([of_x[:2] + of_h[:2], of_x[2:]])
+            cells.append(GRU(U, V, b, of_h[2], activation=given[k][1], recurrent_activation=given[k][0]))
         else:
-            after = bool(node.attributes.get("linear_before_reset", 0))
-            b = of_x + of_h * np.array([[1], [1], [not after]], W.dtype)
-            bn = of_h[2] if after else None
-            cells.append(GRU(U, V, b, bn, activation=given[k][1], recurrent_activation=given[k][0], reset_after=after))
+            b = of_x + of_h
+            cells.append(GRU(U, V, b, activation=given[k][1], recurrent_activation=given[k][0], reset_after=False))
     return cells
 
 
@@ -150,18 +159,15 @@ def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[st
         net.refuse(f"must have {each * n} activations, got {len(given)}")
     if node.op == "LSTM" and any(given[k * 3 + 1].lower() != given[k * 3 + 2].lower() for k in range(n)):
         net.refuse(f"has the activations {', '.join(given)[:80]}; the second and the third must be the same")
-    numbers = {name: list(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
+    numbers = {name: iter(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
     names = []
     for one in given:
         kind = one.lower()
         if kind not in _NAMES:
             net.refuse(f"has the activation {one[:80]}, which is not supported")
         if kind in _NUMBERS:
-            default, wanted = _NUMBERS[kind]
-            got = [
-                numbers[name].pop(0) if numbers[name] else value
-                for name, value in zip(("alpha", "beta"), default, strict=False)
-            ]
+            wanted = _NUMBERS[kind]
+            got = [next(numbers[name], value) for name, value in zip(("alpha", "beta"), wanted, strict=False)]
             if kind == "hardsigmoid" and np.allclose(got, (1 / 6, 0.5), atol=1e-6):
                 names.append("hard_sigmoid_3")
                 continue
@@ -180,12 +186,12 @@ def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, first: int) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, layout: _Layout) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
     n, H = len(cells), _widths(cells[0])[number]
+    at = layout.state.index("F")  # the axis of the directions
     if isinstance(state, NetworkValue):
-        at = 1 if first else 0
-        state = net.series(state, ("N", "F", "F") if first else ("F", "N", "F"))
+        state = net.series(state, layout.state)
         if state.index.shape != (n, H):
             net.refuse(f"has a start state of shape {state.index.shape}, which must be {(n, H)}")
         return [state.taking(at, k) for k in range(n)]
@@ -195,12 +201,12 @@ def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, first
     widths, counts = [H], [n]
     if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
         widths, counts = [H, 1], [n, 1, 0]
-    if array.ndim != 3 or array.shape[2] not in widths or array.shape[1 if first else 0] not in counts:
-        wanted = (1, n, H) if first else (n, 1, H)
-        net.refuse(f"has a start state of shape {array.shape}, which must be {wanted}; this is not valid ONNX")
+    if array.ndim != 3 or array.shape[2] not in widths or array.shape[at] not in counts:
+        wanted = tuple({"N": 1, "F": n}[axis] for axis in layout.state[:2])
+        net.refuse(f"has a start state of shape {array.shape}, which must be {(*wanted, H)}; this is not valid ONNX")
     if not array.any():
         return [None] * n
-    array = array.swapaxes(0, 1) if first else array
+    array = np.moveaxis(array, at, 0)
     net.source.fits(net.where, array.shape, (n, None, H))
     if (array != array[:, :1]).any():
         net.refuse("has start states that differ between sequences")
@@ -225,13 +231,15 @@ def _one_way(
         for one in states:
             if isinstance(one, NetworkValue):
                 extra.append(net.rows(one).values[0])
-            else:
-                zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
-                constant = zero if one is None else one
-                extra.append(net.put(Affine(zero, constant), net.rows(flows[0]).values[0]))
+                continue
+            zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
+            if one is None:
+                one = zero
+            extra.append(net.put(Affine(zero, one), net.rows(flows[0]).values[0]))
     else:
         cell = _with_start(cell, states)
-    if way < 0:
-        value = net.put(Reverse(), value)
-    name = net.put(cell, value, *extra)
-    return (net.put(Reverse(), name) if way < 0 else name), name
+    if way > 0:
+        name = net.put(cell, value, *extra)
+        return name, name
+    name = net.put(cell, net.put(Reverse(), value), *extra)
+    return net.put(Reverse(), name), name

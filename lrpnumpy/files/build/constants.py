@@ -8,6 +8,7 @@ the numbers are the same.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -44,14 +45,15 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
         return [unknown] * count
     if node.op not in FOLDED:
         return [Unknown(node.where, "is not supported where it computes constants")] * count
-    spread = any(isinstance(one, Spread) for one in values)
-    first = next((one for one in values if isinstance(one, Spread) and one.shape), None)
-    if node.op == "Shape" and first is not None:
-        return [sizes(first.shape[node.attributes.get("start", 0) : node.attributes.get("end")])]
+    spread = [one for one in values if isinstance(one, Spread)]
+    shape = next((one.shape for one in spread if one.shape), None)
+    if node.op == "Shape" and shape is not None:
+        return [sizes(shape[node.attributes.get("start", 0) : node.attributes.get("end")])]
     if spread and node.op in _NOT_SPREAD:
         return [Unknown(node.where, "needs the size of the batch or the number of steps")] * count
-    arrays = [one.array if isinstance(one, Spread) else one for one in values]
-    if any(isinstance(one, np.ndarray) and one.dtype == object and one.size > _MOST_SIZES for one in arrays):
+    arrays = [array_of(one) for one in values]
+    sized = [isinstance(one, np.ndarray) and one.dtype == object for one in arrays]
+    if any(is_sized and one.size > _MOST_SIZES for one, is_sized in zip(arrays, sized, strict=True)):
         return [Unknown(node.where, f"has more than {_MOST_SIZES:,} sizes that are open")] * count
     try:
         made = FOLDED[node.op](_Fold(source, node), *arrays)
@@ -59,11 +61,27 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
         raise
     except Exception:
         return [Unknown(node.where, "cannot be computed from its constants")] * count
-    found = made if isinstance(made, list) else [made]
-    if not spread:
-        return [one if isinstance(one, Spread) else _settled(one) for one in found]
-    arrays = [_settled(one.array if isinstance(one, Spread) else one) for one in found]
-    return [Spread(one, first.shape if first is not None and one.shape == first.array.shape else ()) for one in arrays]
+    if isinstance(made, Spread):
+        return [made]
+    outputs = [_settled(one) for one in as_list(made)]
+    if spread or (node.op in _OF_SHAPE and sized[-1]):
+        known = {one.array.shape: one.shape for one in spread[::-1] if one.shape}
+        return [Spread(one, known.get(one.shape, ())) for one in outputs]
+    return outputs
+
+
+def array_of(value: Any) -> Any:
+    """A constant as an array, also where it is spread along an axis of open size."""
+    if isinstance(value, Spread):
+        return value.array
+    return value
+
+
+def as_list(made: Any) -> list[Any]:
+    """The outputs of an operation, which gives a list where it has several."""
+    if isinstance(made, list):
+        return made
+    return [made]
 
 
 def _settled(array: Any) -> np.ndarray:
@@ -98,14 +116,17 @@ def _elementwise(function: Function) -> Function:
         fold.room(*shape, like=arrays)
         made = function(*arrays)
         kinds = {one.dtype for one in arrays if isinstance(one, np.ndarray)}
-        whole = len(kinds) == 1 and made.dtype.kind in "iuf"
-        return made.astype(kinds.pop(), copy=False) if whole else made
+        if len(kinds) == 1 and made.dtype.kind in "iuf":
+            return made.astype(kinds.pop(), copy=False)
+        return made
 
     return run
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a / b if np.result_type(a, b).kind == "f" else a // b
+    if np.result_type(a, b).kind == "f":
+        return a / b
+    return a // b
 
 
 def listed(value: Any, most: int = _MOST_SIZES) -> list[Any]:
@@ -121,54 +142,59 @@ def numbers(value: Any, most: int = _MOST_SIZES) -> list[int]:
     return [int(one) for one in listed(value, most)]
 
 
-def axes_of(node: OperationNode, values: Sequence[Any]) -> list[int] | None:
-    """The axes that a node is about: an attribute of older files, an input of newer ones."""
-    given = node.attributes.get("axes")
-    if given is None and len(values) > 1 and values[1] is not None:
-        given = values[1]
-    return None if given is None else numbers(given)
+def setting(node: OperationNode, name: str, values: Sequence[Any], place: int) -> Any:
+    """An attribute of older files that newer ones have as an input, at this place; None where there is neither."""
+    return node.attributes.get(name, [*values, *[None] * place][place])
+
+
+def axes_of(node: OperationNode, values: Sequence[Any]) -> tuple[int, ...] | None:
+    """The axes that a node is about; None where it does not say."""
+    given = setting(node, "axes", values, 1)
+    if given is None:
+        return None
+    return tuple(numbers(given))
 
 
 def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]:
-    """(axis, start, stop, step) of a Slice; attributes in older files, inputs in newer ones."""
-    if "starts" in node.attributes:
-        given = [node.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
-    else:
-        given = [*values[1:], None, None, None, None][:4]
-    starts, stops, axes, steps = (None if one is None else listed(one) for one in given)
-    if starts is None or stops is None:
-        raise ValueError("no limits")
+    """(axis, start, stop, step) of a Slice."""
+    starts, stops, axes, steps = (
+        setting(node, name, values, k) for k, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
+    starts, stops = listed(starts), listed(stops)
     if axes is None:
-        axes = list(range(len(starts)))
+        axes = range(len(starts))
     if steps is None:
         steps = [1] * len(starts)
-    return list(zip(map(int, axes), starts, stops, map(int, steps), strict=True))
+    return list(zip(numbers(axes), starts, stops, numbers(steps), strict=True))
 
 
 def bounds(start: Any, stop: Any, step: int) -> tuple[int | None, int | None]:
     """Limits as Python has them: None for an end that is far away."""
     first, last = int(start), int(stop)
-    sign = 1 if step > 0 else -1
-    return (None if sign * first <= -LAST else first), (None if sign * last >= LAST else last)
+    from_start, to_end = first <= -LAST, last >= LAST
+    if step < 0:
+        from_start, to_end = first >= LAST, last <= -LAST
+    return (None if from_start else first), (None if to_end else last)
 
 
 def pieces(node: OperationNode, values: Sequence[Any], size: int) -> list[int]:
     """Lengths of the parts of a Split."""
-    given = node.attributes.get("split")
-    if given is None and len(values) > 1 and values[1] is not None:
-        given = values[1]
-    count = len(node.outputs)
+    given, count = setting(node, "split", values, 1), len(node.outputs)
     if given is not None:
         return numbers(given, count)
     each = -(-size // count)
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
+_CONSTANTS = {  # attributes of a Constant, and their types
+    "value": None, "value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64,
+}  # fmt: skip
+
+
 def _constant(fold: _Fold) -> Any:
-    for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+    for name, kind in _CONSTANTS.items():
         if (value := fold.get(name)) is not None:
-            kind = np.int64 if "int" in name else np.float32
-            return value if isinstance(value, np.ndarray) else np.array(value, kind)
+            return np.asarray(value, kind)
     raise ValueError("no value")
 
 
@@ -179,13 +205,12 @@ def _slice(fold: _Fold, x: Any, *limits: Any) -> Any:
     return x[tuple(where)]
 
 
-def _squeeze(fold: _Fold, x: Any, *more: Any) -> Any:
-    axes = axes_of(fold.node, [x, *more])
-    return np.squeeze(x, None if axes is None else tuple(axes))
+def _squeeze(fold: _Fold, *values: Any) -> Any:
+    return np.squeeze(values[0], axes_of(fold.node, values))
 
 
-def _unsqueeze(fold: _Fold, x: Any, *more: Any) -> Any:
-    return np.expand_dims(x, tuple(axes_of(fold.node, [x, *more]) or ()))
+def _unsqueeze(fold: _Fold, *values: Any) -> Any:
+    return np.expand_dims(values[0], axes_of(fold.node, values) or ())
 
 
 def _concat(fold: _Fold, *parts: Any) -> Any:
@@ -199,40 +224,39 @@ def _gather(fold: _Fold, x: Any, index: Any) -> Any:
     return np.take(x, np.asarray(index, np.int64), axis=axis)
 
 
-def _open(fold: _Fold, shape: Any) -> tuple[list[int], bool]:
-    """A shape with 1 for sizes that are open, and whether there are any."""
-    wanted = listed(shape)
-    found = [1 if isinstance(one, Dim) else int(one) for one in wanted]
-    if any(n < 0 for n in found):
+def _known(shape: Any) -> list[int]:
+    """A shape with 1 for sizes that are open."""
+    found = listed(shape)
+    for k, one in enumerate(found):
+        found[k] = 1 if isinstance(one, Dim) else int(one)
+    return found
+
+
+def _counted(fold: _Fold, shape: Any) -> list[int]:
+    """The same, of an array that is made."""
+    target = _known(shape)
+    if any(n < 0 for n in target):
         raise ValueError("sizes below 0")
-    fold.room(*found)
-    return found, any(isinstance(one, Dim) for one in wanted)
+    fold.room(*target)
+    return target
 
 
 def _expand(fold: _Fold, x: Any, shape: Any) -> Any:
-    target, is_open = _open(fold, shape)
-    whole = np.broadcast_shapes(x.shape, tuple(target))
+    whole = np.broadcast_shapes(x.shape, tuple(_counted(fold, shape)))
     fold.room(*whole, like=[x])  # it takes no memory, but whoever goes through it takes time
-    made = np.broadcast_to(x, whole)
-    return Spread(made) if is_open else made
+    return np.broadcast_to(x, whole)
 
 
 def _filled(fold: _Fold, shape: Any) -> Any:
-    value = fold.get("value")
-    scalar = np.float32(0) if value is None else np.asarray(value).reshape(-1)[0]
-    target, is_open = _open(fold, shape)
-    made = np.full(target, scalar)
-    return Spread(made) if is_open else made
+    value = np.asarray(fold.get("value", np.float32(0)))
+    return np.full(_counted(fold, shape), value.reshape(-1)[0])
 
 
 def _reshape(fold: _Fold, x: Any, shape: Any) -> Any:
-    wanted = listed(shape)
-    is_open = any(isinstance(one, Dim) for one in wanted)
-    target = [1 if isinstance(one, Dim) else int(one) for one in wanted]
+    target = _known(shape)
     if not fold.get("allowzero", 0):
-        target = [x.shape[k] if n == 0 else n for k, n in enumerate(target)]
-    made = _reshaped(fold, x, target)
-    return Spread(made) if is_open else made
+        target = [n or x.shape[k] for k, n in enumerate(target)]
+    return _reshaped(fold, x, target)
 
 
 def _reshaped(fold: _Fold, x: Any, target: Sequence[int]) -> Any:
@@ -243,10 +267,9 @@ def _reshaped(fold: _Fold, x: Any, target: Sequence[int]) -> Any:
 
 
 def _tile(fold: _Fold, x: Any, repeats: Any) -> Any:
-    target, is_open = _open(fold, repeats)
+    target = _counted(fold, repeats)
     fold.room(x.size, *target, like=[x])
-    made = np.tile(x, target)
-    return Spread(made) if is_open else made
+    return np.tile(x, target)
 
 
 def _split(fold: _Fold, x: Any, *more: Any) -> Any:
@@ -270,16 +293,16 @@ def _shape(fold: _Fold, x: Any) -> Any:
 
 def _reduced(function: Function) -> Function:
     def run(fold: _Fold, x: Any, *more: Any) -> Any:
-        axes = axes_of(fold.node, [x, *more])
         fold.room(x.size, like=[x])
-        return function(x, axis=None if axes is None else tuple(axes), keepdims=bool(fold.get("keepdims", 1)))
+        return function(x, axis=axes_of(fold.node, [x, *more]), keepdims=bool(fold.get("keepdims", 1)))
 
     return run
 
 
-def _clip(fold: _Fold, x: Any, *limits: Any) -> Any:
+def _clip(fold: _Fold, *values: Any) -> Any:
+    x = values[0]
     fold.room(x.size, like=[x])
-    low, high = ([*limits, None, None] if limits else [fold.get("min"), fold.get("max")])[:2]
+    low, high = setting(fold.node, "min", values, 1), setting(fold.node, "max", values, 2)
     if x.dtype == object:  # sizes are at least 1
         if high is None and (low is None or low <= 1):
             return x
@@ -299,7 +322,8 @@ def _top(fold: _Fold, x: Any, k: Any) -> Any:
     if x.shape == (1,) and isinstance(k.item(), Dim):
         return [x, sizes([index_along(k.item())])]
     fold.room(16, x.size)  # and a corresponding amount of time
-    order = np.argsort(-x if fold.get("largest", 1) else x, axis=-1, kind="stable")[..., : k.item()]
+    keys = -x if fold.get("largest", 1) else x
+    order = np.argsort(keys, axis=-1, kind="stable")[..., : k.item()]
     return [np.take_along_axis(x, order, -1), order]
 
 
@@ -322,7 +346,29 @@ def _product(fold: _Fold, a: Any, b: Any) -> Any:
     return a @ b
 
 
+_ELEMENTWISE: dict[str, Function] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": _divide,
+    "Neg": operator.neg,
+    "Sqrt": np.sqrt,
+    "Reciprocal": lambda a: 1 / a,
+    "Exp": np.exp,
+    "Abs": np.abs,
+    "Pow": lambda a, b: np.power(a, b.astype(a.dtype)),
+    "Max": lambda *a: np.maximum.reduce(np.broadcast_arrays(*a)),
+    "Min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
+    "Equal": lambda a, b: np.asarray(a == b, np.bool_),
+    "Less": lambda a, b: np.asarray(a < b, np.bool_),
+    "Greater": lambda a, b: np.asarray(a > b, np.bool_),
+    "Not": np.logical_not,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Where": np.where,
+}
 FOLDED: dict[str, Function] = {
+    **{name: _elementwise(function) for name, function in _ELEMENTWISE.items()},
     "Constant": _constant,
     "Identity": lambda fold, x: x,
     "Cast": _cast,
@@ -349,24 +395,6 @@ FOLDED: dict[str, Function] = {
     "ReduceSum": _reduced(np.sum),
     "ReduceMax": _reduced(np.max),
     "ReduceMin": _reduced(np.min),
-    "Add": _elementwise(lambda a, b: a + b),
-    "Sub": _elementwise(lambda a, b: a - b),
-    "Mul": _elementwise(lambda a, b: a * b),
-    "Div": _elementwise(_divide),
-    "Neg": _elementwise(lambda a: -a),
-    "Sqrt": _elementwise(np.sqrt),
-    "Reciprocal": _elementwise(lambda a: 1 / a),
-    "Exp": _elementwise(np.exp),
-    "Abs": _elementwise(np.abs),
-    "Pow": lambda fold, a, b: _elementwise(lambda x, y: np.power(x, y.astype(x.dtype)))(fold, a, b),
-    "Max": _elementwise(lambda *a: np.maximum.reduce(np.broadcast_arrays(*a))),
-    "Min": _elementwise(lambda *a: np.minimum.reduce(np.broadcast_arrays(*a))),
-    "Equal": _elementwise(lambda a, b: np.asarray(a == b, np.bool_)),
-    "Less": _elementwise(lambda a, b: np.asarray(a < b, np.bool_)),
-    "Greater": _elementwise(lambda a, b: np.asarray(a > b, np.bool_)),
-    "Not": _elementwise(np.logical_not),
-    "And": _elementwise(np.logical_and),
-    "Or": _elementwise(np.logical_or),
-    "Where": lambda fold, c, a, b: _elementwise(lambda c, a, b: np.where(c, a, b))(fold, c, a, b),
 }
+_OF_SHAPE = {"Expand", "ConstantOfShape", "Reshape", "Tile"}  # whose last input is a shape
 _NOT_SPREAD = {"Shape", "Size", "MatMul", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Flatten"}

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import LrpError, WeightFileError
-from lrpnumpy.files.build.constants import Spread, Unknown, fold
+from lrpnumpy.files.build.constants import Spread, Unknown, array_of, as_list, fold
 from lrpnumpy.files.build.layers import OF_MODULES, OPERATIONS
 from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, NotSupported
-from lrpnumpy.files.build.sizes import Dim, sizes
+from lrpnumpy.files.build.sizes import Dim, name_of, sizes
 from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source, nearby
+from lrpnumpy.files.safe import Source, nearby, which_one
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
@@ -57,8 +57,7 @@ def build(
     """
     net = _understood(source, graph, _Asked(which, dict(custom or {}), axes or {}))
     model, note = simpler(net.model)
-    notes = [*net.notes, *([note] if note else []), *net.warnings]
-    return Imported(model, notes, [*net.warnings])
+    return Imported(model, [*net.notes, *filter(None, [note]), *net.warnings], [*net.warnings])
 
 
 def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
@@ -70,9 +69,13 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             if node.domain in OWN_DOMAINS:
                 made = fold(source, node, [known.get(name) for name in node.inputs])
                 known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
-    states = {} if asked.axes else _state_inputs(graph)
-    ports = [port for port in graph.ports if port.name not in states]
-    choices = [(asked.axes[port.name],) if asked.axes else _meanings(port, len(ports)) for port in ports]
+    states, ports = {}, [*graph.ports]
+    if asked.axes:
+        choices: list[Sequence[str]] = [[asked.axes[port.name]] for port in ports]
+    else:
+        states = _state_inputs(graph)
+        ports = [port for port in ports if port.name not in states]
+        choices = [_meanings(port, len(ports)) for port in ports]
     best: tuple[int, str, str] = (-1, "", "has no input")
     nothing: dict[str, int] = {}
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
@@ -104,7 +107,9 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
 
 
 def _meanings(port: OperationInput, count: int) -> tuple[str, ...]:
-    rank = 3 if port.dims is None else len(port.dims)
+    rank = 3
+    if port.dims is not None:
+        rank = len(port.dims)
     if rank == 1 and (count == 1 or not port.integer):
         return ("T", "N")
     return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))
@@ -116,7 +121,9 @@ def _state_inputs(graph: OperationGraph) -> dict[str, OperationInput]:
     ports = {port.name: port for port in graph.ports if len(port.dims or ()) == 3}
     found = {}
     for node in graph.nodes:
-        for name in node.inputs[5:7] if node.op in _RECURRENT else ():
+        if node.op not in _RECURRENT:
+            continue
+        for name in node.inputs[5:7]:
             steps = 0
             while name in made_by and made_by[name].op in _MOVES and made_by[name].inputs and steps < 100:
                 name, steps = made_by[name].inputs[0], steps + 1
@@ -152,41 +159,47 @@ class _Run(NetworkBuild):
             if "N" not in axes and axes != "L":
                 self.batch = 1
         for port, axes in zip(ports, meanings, strict=True):
-            dims = [self.batch if axis == "N" else n for axis, n in zip(axes, self.dims(port, axes), strict=True)]
             if axes != "L" and port.name in self.used:
+                dims = self.dims(port, axes)
+                if "N" in axes:
+                    dims[axes.index("N")] = self.batch
                 self.values[port.name] = self.port(port.name, axes, dims)
         for port, axes in zip(ports, meanings, strict=True):
             if axes == "L":
-                self.where = port.name[:80]
-                steps = next((key for key, name in self.stepped.items() if self.sizes[name].steps), None)
-                if steps is None:
-                    self.refuse("cannot be the lengths of series where there is none")
-                if isinstance(self.batch, Dim):
-                    self.values[port.name] = Spread(sizes([steps]), (self.batch,))
-                else:
-                    self.source.budget.visit(self.where, self.batch)
-                    self.values[port.name] = sizes([steps]).repeat(self.batch)
-                self.warnings[
-                    f"the input {port.name[:80]!r} is left out, it is taken for the lengths of the series: give each "
-                    "series at its own length, without padding"
-                ] = None
+                self.lengths(port.name)
         for name, port in states.items():
-            shape = [n if isinstance(n, int) else 1 for n in port.dims or ()]
+            shape = [int(isinstance(n, str)) or n for n in port.dims or ()]  # 1 for a size that is open
             self.room(*shape)
             self.values[name] = Spread(np.zeros(shape, np.float32))
-            self.warnings[f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero"] = None
+            self.warn(f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero")
+
+    def lengths(self, name: str) -> None:
+        """An input that has the number of steps of each sequence."""
+        self.where = name[:80]
+        steps = next((key for key, value in self.stepped.items() if self.sizes[value].steps), None)
+        if steps is None:
+            self.refuse("cannot be the lengths of series where there is none")
+        if isinstance(self.batch, Dim):
+            self.values[name] = Spread(sizes([steps]), (self.batch,))
+        else:
+            self.source.budget.visit(self.where, self.batch)
+            self.values[name] = sizes([steps]).repeat(self.batch)
+        self.warn(
+            f"the input {name[:80]!r} is left out, it is taken for the lengths of the series: give each series at its "
+            "own length, without padding"
+        )
 
     def dims(self, port: OperationInput, axes: str) -> list[Any]:
         """Sizes of the axes; a missing number of features is what the first recurrent layer takes."""
-        given: Sequence[Any] = port.dims if port.dims is not None else ("",) * len(axes)
-        names = [n if isinstance(n, int) else n or f"{port.name}.{k}" for k, n in enumerate(given)]
-        named = [n if isinstance(n, int) else self.size(n) for n in names]
-        for k, axis in enumerate(axes):
-            if axis == "F" and isinstance(named[k], Dim) and axes.count("F") == 1:
-                weights = [self.values.get(one.inputs[1]) for one in self.graph.nodes if one.op in _RECURRENT]
-                first = weights[0] if weights else None
-                named[k] = first.shape[-1] if isinstance(first, np.ndarray) and first.ndim == 3 else named[k]
-        return named
+        found: list[Any] = list(port.dims or [""] * len(axes))
+        for k, n in enumerate(found):
+            if isinstance(n, str):
+                found[k] = self.size(n or f"{port.name}.{k}")
+        if axes.count("F") == 1 and isinstance(found[axes.index("F")], Dim):
+            weights = [self.values.get(one.inputs[1]) for one in self.graph.nodes if one.op in _RECURRENT]
+            if weights and isinstance(weights[0], np.ndarray) and weights[0].ndim == 3:
+                found[axes.index("F")] = weights[0].shape[-1]
+        return found
 
     def through(self, graph: OperationGraph, values: ChainMap[str, Any], depth: int = 0) -> None:
         """Understand every node of a graph in turn."""
@@ -196,7 +209,7 @@ class _Run(NetworkBuild):
             self.where = node.where
             if node.outputs and all(name in values for name in filter(None, node.outputs)):
                 continue
-            taken = [values.get(name) if name else None for name in node.inputs]
+            taken = [values.get(name) for name in node.inputs]
             for name, value in zip(node.inputs, taken, strict=True):
                 if name and value is None:
                     self.refuse(f"takes the value {name[:80]!r}, which no node before it makes")
@@ -243,28 +256,25 @@ class _Run(NetworkBuild):
         if operation is None:
             near = nearby(node.op[:80], OPERATIONS)
             self.refuse(f"is not supported{near}; custom={{{node.op[:40]!r}: function}} can say what it does")
-        made = operation(self, node, taken)
-        return made if isinstance(made, list) else [made]
+        return as_list(operation(self, node, taken))
 
     def compare(self, a: Any, b: Any) -> None:
         """Note an open size that is compared with a number: the two count as different, unless this leads nowhere."""
-        arrays = [one for one in (a, b) if isinstance(one, np.ndarray) and one.size == 1]
-        numbers = [one.item() for one in arrays]
-        for size, number in (numbers, numbers[::-1]) if len(numbers) == 2 else ():
-            if isinstance(size, Dim) and isinstance(number, int) and number > 0 and list(size.terms.values()) == [1]:
-                ((name, *more),) = size.terms
-                if not more:
-                    self.maybe.append(Baked(name, number))
+        if not all(isinstance(one, np.ndarray) and one.size == 1 for one in (a, b)):
+            return
+        for size, number in ((a.item(), b.item()), (b.item(), a.item())):
+            if (name := name_of(size)) and isinstance(number, int) and number > 0:
+                self.maybe.append(Baked(name, number))
 
     def chosen(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""
-        condition = taken[0].array if isinstance(taken[0], Spread) else taken[0]
+        condition = array_of(taken[0])
         if not isinstance(condition, np.ndarray) or condition.size != 1 or condition.dtype == object:
             self.refuse(
                 "depends on values that are known only when the network runs, which is not supported; export the model "
                 "without branches"
             )
-        branch = node.attributes.get("then_branch" if condition.reshape(-1)[0] else "else_branch")
+        branch = node.attributes.get(("else_branch", "then_branch")[bool(condition.reshape(-1)[0])])
         if not isinstance(branch, OperationGraph):
             self.refuse("has no branches")
         inner = values.new_child({name: one for name, one in branch.constants.items() if one is not None})
@@ -291,9 +301,10 @@ class _Run(NetworkBuild):
         """The model of the output that is asked for."""
         self.where = "output"
         flow = self.values.get(self.result())
+        if isinstance(flow, Unknown):
+            self.refuse(f"must be computed from the inputs; {flow.where} {flow.reason}")
         if not isinstance(flow, NetworkValue):
-            reason = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
-            self.refuse(f"must be computed from the inputs{reason}")
+            self.refuse("must be computed from the inputs")
         self.model = self.finished(flow)
         self.note("ONNX' gates are reordered, and biases that are added are one")
 
@@ -304,14 +315,11 @@ class _Run(NetworkBuild):
     def result(self) -> str:
         """The name of the output that gives the scores."""
         names, which = [*self.graph.outputs], self.asked.which
-        if which is None and len(names) > 1:
-            names = [name for name in names if not self.is_state(self.values.get(name))]
-        if which in names or (which is None and len(names) == 1):
-            return which if which is not None else names[0]
-        listed = ", ".join(repr(name[:80]) for name in self.graph.outputs[:20])
-        got = "" if which is None else f", got {which!r}"
-        raise self.source.error(
-            "",
-            f"has {len(self.graph.outputs)} outputs, {listed}; say which one gives the scores: "
-            f"which={self.graph.outputs[0][:80]!r}{got}",
-        )
+        if which in names:
+            return str(which)
+        if which is None:
+            if len(names) > 1:
+                names = [name for name in names if not self.is_state(self.values.get(name))]
+            if len(names) == 1:
+                return names[0]
+        raise self.source.error("", which_one(self.graph.outputs, which))

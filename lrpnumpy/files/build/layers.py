@@ -13,7 +13,7 @@ from lrpnumpy.files.build.arithmetic import attended, dot_products, is_same, joi
 from lrpnumpy.files.build.axes import OPERATIONS as AXES
 from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, stacked
 from lrpnumpy.files.build.cells import module_cells, recurrent
-from lrpnumpy.files.build.constants import numbers
+from lrpnumpy.files.build.constants import numbers, setting
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
@@ -41,18 +41,26 @@ def _matmul(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
             is_weights = weights.part_of[:1] == ("weights of the steps",) and weights.axes[-3 - at] == "T"
             if is_weights and x.values and x.axes[at] == "T":
                 made = attended(net, weights.part_of[1], x)
-                if made.has_steps:
-                    return made if weights is a else made.moved([0, 2, 1])
-                return made.widened([len(x.axes) + at])
+                if not made.has_steps:
+                    return made.widened([len(x.axes) + at])
+                if weights is a:
+                    return made
+                return made.moved([0, 2, 1])
         return dot_products(net, a, b) or net.refuse("multiplies two values of the network, which is not supported")
-    matrix = net.constant(b if isinstance(a, NetworkValue) else a, "its matrix")
-    matrix = matrix.reshape(matrix.shape[-2:]) if matrix.ndim > 2 and matrix[..., 0, 0].size == 1 else matrix
-    if isinstance(a, NetworkValue):
-        if matrix.ndim == 1:
-            made = net.dense(a, len(a.axes) - 1, matrix[None])
-            return made.taking(len(a.axes) - 1, 0)
-        return net.dense(a, len(a.axes) - 1, matrix.T)
-    return net.dense(net.flow(b), net.axis(b, -2), matrix)
+    if not isinstance(a, NetworkValue):
+        return net.dense(net.flow(b), net.axis(b, -2), _matrix(net, a))
+    matrix, last = _matrix(net, b), len(a.axes) - 1
+    if matrix.ndim == 1:
+        return net.dense(a, last, matrix[None]).taking(last, 0)
+    return net.dense(a, last, matrix.T)
+
+
+def _matrix(net: NetworkBuild, value: Any) -> np.ndarray:
+    """A constant matrix, without axes of length 1 before its two."""
+    matrix = net.constant(value, "its matrix")
+    if matrix.ndim > 2 and matrix[..., 0, 0].size == 1:
+        return matrix.reshape(matrix.shape[-2:])
+    return matrix
 
 
 def _gemm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -62,15 +70,14 @@ def _gemm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
         net.refuse("has transA, which is not supported")
     if not get("transB", 0):
         V = V.T
-    bias = None
-    if len(values) > 2 and values[2] is not None:
-        d = net.constant(values[2], "its bias")
+    d = net.given(values, 2, "its bias")
+    if d is not None:
         if d.size not in (1, len(V)) or d.shape[-1:] not in ((), (1,), (len(V),)):
             net.refuse("has a bias that differs between sequences")
-        bias = d.reshape(-1) * d.dtype.type(get("beta", 1.0))
+        d = d.reshape(-1) * d.dtype.type(get("beta", 1.0))
     if get("alpha", 1.0) != 1:
         V = V * V.dtype.type(get("alpha", 1.0))
-    return net.dense(flow, len(flow.axes) - 1, V, bias)
+    return net.dense(flow, len(flow.axes) - 1, V, d)
 
 
 def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tuple[NetworkValue, int]:
@@ -82,7 +89,9 @@ def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tu
     if not at and not flow.has_steps:  # the longest axis of features becomes the steps
         shape = net.shape(flow)
         at = max(range(2, rank + 2), key=lambda k: shape[k] if isinstance(shape[k], int) else 0)
-    wanted = ["N", "F", *("T" if k == at else "F" for k in range(2, rank + 2))]
+    wanted = ["N", *"F" * (rank + 1)]
+    if at:
+        wanted[at] = "T"
     flow = net.series(flow, wanted)
     if any(n != 1 for n in (*flow.index.shape[1:], *(n for k, n in enumerate(kernel) if k + 2 != at))):
         net.refuse("works on images, which are not supported")
@@ -116,12 +125,13 @@ def _window(net: NetworkBuild, node: OperationNode, flow: NetworkValue, at: int,
 
 
 def _plain(padding: Any) -> Any:
-    return "valid" if padding == (0, 0) else padding
+    if padding == (0, 0):
+        return "valid"
+    return padding
 
 
 def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    W = net.constant(values[1], "its weights")
-    d = None if len(values) < 3 or values[2] is None else net.constant(values[2], "its bias")
+    W, d = net.constant(values[1], "its weights"), net.given(values, 2, "its bias")
     if W.ndim < 3:
         net.refuse("has weights of less than three axes")
     given, get = net.flow(values[0]), node.attributes.get
@@ -148,10 +158,9 @@ def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
         net.refuse("has dilation or zeros as padding, which is not supported")
     windows = WindowSteps(kernel[at], stride, 1, padding)
     steps = net.after(flow, windows)
-    if node.attributes.get("ceil_mode", 0) and padding != "same":
-        over = None if isinstance(flow.steps, Dim) else (flow.steps + sum(padding) - windows.reach) % stride
-        if over != 0:
-            net.refuse("has ceil_mode, which is not supported")
+    rounds_up = node.attributes.get("ceil_mode", 0) and padding != "same"
+    if rounds_up and (isinstance(flow.steps, Dim) or (flow.steps + sum(padding) - windows.reach) % stride):
+        net.refuse("has ceil_mode, which is not supported")
     if node.op == "MaxPool":
         layer: Layer = MaxPool1D(kernel[at], stride, _plain(padding))
     else:
@@ -165,7 +174,7 @@ def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
 def _global_pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
     flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
-    return net.read(flow, Mean() if node.op == "GlobalAveragePool" else Max(), keep=True)
+    return net.read(flow, _READOUTS[node.op], keep=True)
 
 
 def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -177,17 +186,18 @@ def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
         net.refuse("takes all numbers together, which is not supported")
     if flow.part_of[:1] == ("weighted steps",) and node.op == "ReduceSum" and [flow.axes[k] for k in axes] == ["T"]:
         made = attended(net, *flow.part_of[1:])
-        return made.widened(axes) if keep else made
+        if keep:
+            made = made.widened(axes)
+        return made
     wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
     kinds = {flow.axes[k] for k in wide}
     if kinds == {"T"}:
         if node.op not in _READOUTS:
             net.refuse("is not supported over the steps")
         made = net.read(flow, _READOUTS[node.op], keep=True)
-        return made if keep else _gone(made, axes, keep)
-    if kinds - {"F"}:
+    elif kinds - {"F"}:
         net.refuse("is supported over the steps or over features")
-    if not wide:
+    elif not wide:
         made = flow
     elif flow.part_of[:1] == ("centred",) and node.op == "ReduceSumSquare":
         return replace(_gone(flow, axes, keep), values=(), part_of=("sum of squares", *flow.part_of[1:]))
@@ -196,19 +206,24 @@ def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     elif node.op in ("ReduceMax", "ReduceSumSquare") or len(wide) > 1:
         net.refuse("is supported over the steps, or as a sum or a mean over one axis of features")
     else:
-        size = net.shape(flow)[wide[0]]
-        V = np.full((1, size), 1 / size if node.op == "ReduceMean" else 1, np.float32)
+        V = np.ones((1, net.shape(flow)[wide[0]]), np.float32)
+        if node.op == "ReduceMean":
+            V = V / np.float32(V.size)
         made = replace(net.dense(flow, wide[0], V), part_of=("mean", flow))
-    return made if keep else _gone(made, axes, keep)
+    return _gone(made, axes, keep)
 
 
-_READOUTS: dict[str, Layer] = {"ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum()}
+_READOUTS: dict[str, Layer] = {
+    "ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum(), "GlobalAveragePool": Mean(), "GlobalMaxPool": Max(),
+}  # fmt: skip
 
 
 def _gone(flow: NetworkValue, axes: Sequence[int], keep: bool) -> NetworkValue:
     """The first place along each of some axes of features."""
     for k in sorted(axes, reverse=True):
-        flow = flow.taking(k, slice(0, 1) if keep else 0)
+        flow = flow.taking(k, slice(0, 1))
+        if not keep:
+            flow = flow.taking(k, 0)
     return flow
 
 
@@ -243,15 +258,16 @@ def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
         net.refuse("must be over the features of each step")
     size = flow.index.size
     gamma = np.broadcast_to(net.constant(values[1], "its numbers"), flow.index.shape[-len(over) :]).reshape(-1)
-    beta = np.zeros(size, np.float32)
-    if len(values) > 2 and values[2] is not None:
-        beta = np.broadcast_to(net.constant(values[2], "its numbers").reshape(-1), size)
+    beta = net.given(values, 2, "its numbers")
+    if beta is None:
+        beta = np.zeros(1, np.float32)
+    beta = np.broadcast_to(beta.reshape(-1), size)
     return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
 def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.flow(values[0])
-    axis = net.axis(flow, node.attributes.get("axis", -1 if len(flow.axes) != 2 else 1))
+    axis = net.axis(flow, node.attributes.get("axis", -1))
     if flow.part_of[:1] == ("scores",) and flow.axes[axis:].count("T") == 1:  # the steps of the keys come last
         return replace(flow, part_of=("weights of the steps", flow))
     flow = net.taken(flow)
@@ -262,7 +278,7 @@ def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
         flow = net.steps_of(flow, others[0])
     if flow.axes[axis] != "F" or net.shape(flow)[axis] != flow.index.size:
         net.refuse("is supported over the scores only")
-    return replace(net.rows(flow), probability="softmax" if node.op == "Softmax" else "log_softmax")
+    return replace(net.rows(flow), probability={"Softmax": "softmax", "LogSoftmax": "log_softmax"}[node.op])
 
 
 def _attention(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -278,14 +294,12 @@ def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     flow, get = net.flow(values[0]), node.attributes.get
     name: str = _ACTIVATIONS[node.op]
     alpha = None
-    if name in ("elu", "leaky_relu"):
-        alpha = float(get("alpha", 1.0 if name == "elu" else 0.01))
+    if name in _ALPHA:
+        alpha = float(get("alpha", _ALPHA[name]))
     elif name == "hard_sigmoid":
-        alpha, beta = get("alpha", 0.2), get("beta", 0.5)
         known = {"hard_sigmoid": 0.2, "hard_sigmoid_3": 1 / 6}
-        name = next((one for one, slope in known.items() if abs(alpha - slope) < 1e-6), "")
-        alpha = None
-        if not name or beta != 0.5:
+        name = next((one for one, slope in known.items() if abs(get("alpha", 0.2) - slope) < 1e-6), "")
+        if not name or get("beta", 0.5) != 0.5:
             net.refuse("has a slope that is not supported")
     elif name == "gelu" and get("approximate", "none") == "tanh":
         name = "gelu_tanh"
@@ -307,30 +321,29 @@ def _prelu(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
 
 
 def _clip(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, limits = net.flow(values[0]), []
-    for k, name in enumerate(("min", "max")):
-        given = node.attributes.get(name)
-        if given is None and len(values) > k + 1 and values[k + 1] is not None:
-            given = float(net.constant(values[k + 1], "its limits").reshape(-1)[0])
-        limits.append(given)
-    low, high = (None if one is None or abs(one) > 1e30 else one for one in limits)
-    if low is not None and high is not None:  # low + relu(x - low) - relu(x - high)
-        above, over = (_relu(net, flow, one) for one in (low, high))
-        made = join(net, Subtract(), above, over)
-        return net.affine(made, None, np.full(1, low)) if low else made
-    if low is not None:
+    flow, given = net.flow(values[0]), [values[0], *(net.given(values, k, "its limits") for k in (1, 2))]
+    low, high = (_limit(setting(node, name, given, k)) for k, name in ((1, "min"), (2, "max")))
+    if low is not None:  # low + relu(x - low)
         made = _relu(net, flow, low)
-        return net.affine(made, None, np.full(1, low)) if low else made
+        if high is not None:  # - relu(x - high)
+            made = join(net, Subtract(), made, _relu(net, flow, high))
+        return net.affine(made, t=low)
     if high is not None:  # high - relu(high - x)
-        below = net.affine(flow, np.full(1, -1.0), np.full(1, high))
-        return net.affine(net.each(Activation("relu"), below), np.full(1, -1.0), np.full(1, high))
+        below = net.each(Activation("relu"), net.affine(flow, -1.0, high))
+        return net.affine(below, -1.0, high)
     return flow
+
+
+def _limit(given: Any) -> float | None:
+    """A limit of a Clip; None where there is none."""
+    if given is None or abs(float(np.reshape(given, -1)[0])) > 1e30:
+        return None
+    return float(np.reshape(given, -1)[0])
 
 
 def _relu(net: NetworkBuild, flow: NetworkValue, start: float) -> NetworkValue:
     """relu(x - start)."""
-    moved = net.affine(flow, None, np.full(1, -start)) if start else flow
-    return net.each(Activation("relu"), moved)
+    return net.each(Activation("relu"), net.affine(flow, t=-start))
 
 
 _ACTIVATIONS = {
@@ -338,13 +351,14 @@ _ACTIVATIONS = {
     "Softplus": "softplus", "Softsign": "softsign", "HardSigmoid": "hard_sigmoid", "Exp": "exponential",
     "Gelu": "gelu", "Mish": "mish", "Swish": "silu", "Celu": "elu",
 }  # fmt: skip
+_ALPHA = {"elu": 1.0, "leaky_relu": 0.01}  # where the file has none
 OPERATIONS: dict[str, Operation] = {
     **AXES,
     **ARITHMETIC,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
-    **dict.fromkeys(("ReduceSumSquare", *_READOUTS), _reduce),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
     **dict.fromkeys(_ACTIVATIONS, _activation),
     "MatMul": _matmul,

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lrpnumpy.checks import UserCodeError
-from lrpnumpy.files.build.constants import Spread, Unknown
+from lrpnumpy.files.build.constants import Spread, Unknown, array_of
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
@@ -42,6 +42,14 @@ from lrpnumpy.model import Model, Node
 
 _RUNS = 32  # parts that features are put together from as slices; more are a matrix of zeros and ones
 _BLOCKS = 10**6  # numbers of a matrix that is made to act on each of several rows
+
+
+SERIES, VECTOR = ("N", "T", "F"), ("N", "F")  # axes of a vector for each step, and of one for each sequence
+
+
+def exchanged(items: tuple[Any, ...], place: int, *new: Any) -> tuple[Any, ...]:
+    """Axes or sizes with others in place of one."""
+    return (*items[:place], *new, *items[place + 1 :])
 
 
 class NotSupported(Exception):
@@ -83,7 +91,9 @@ class NetworkValue:
     @property
     def length(self) -> int | None:
         """The number of steps, where the file fixes it."""
-        return self.steps if isinstance(self.steps, int) and self.has_steps else None
+        if self.has_steps and isinstance(self.steps, int):
+            return self.steps
+        return None
 
     def feature_axis(self, axis: int) -> int:
         """Which axis of `index` an axis of features is."""
@@ -91,8 +101,9 @@ class NetworkValue:
 
     def taking(self, axis: int, kept: Any) -> NetworkValue:
         """The same with some places of an axis of features: a number, a list, a slice."""
-        index = self.index[(slice(None),) * self.feature_axis(axis) + (kept,)]
-        axes = self.axes if index.ndim == self.index.ndim else self.axes[:axis] + self.axes[axis + 1 :]
+        index, axes = self.index[(slice(None),) * self.feature_axis(axis) + (kept,)], self.axes
+        if index.ndim < self.index.ndim:
+            axes = exchanged(axes, axis)
         return replace(self, axes=axes, index=index)
 
     def moved(self, order: Sequence[int]) -> NetworkValue:
@@ -152,7 +163,13 @@ class NetworkBuild:
             self.refuse(f"must have {what} as constants; {value.where} {value.reason}")
         if not isinstance(value, (np.ndarray, Spread)):
             self.refuse(f"must have {what} as constants")
-        return value.array if isinstance(value, Spread) else value
+        return np.asarray(array_of(value))
+
+    def given(self, values: Sequence[Any], place: int, what: str) -> np.ndarray | None:
+        """The same of an input that a node may leave out: then None."""
+        if len(values) <= place or values[place] is None:
+            return None
+        return self.constant(values[place], what)
 
     def flow(self, value: Any) -> NetworkValue:
         """A value of the network, or a refusal."""
@@ -181,7 +198,7 @@ class NetworkBuild:
             self.refuse("must have a known number of features; export the model with it")
         self.room(*known)
         index = np.arange(product(known)).reshape(known)
-        steps = dims[axes.index("T")] if "T" in axes else 1
+        steps = dict(zip(axes, dims, strict=True)).get("T", 1)
         if key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
         self.sizes[key] = Size(index.size, "T" in axes)
@@ -207,8 +224,9 @@ class NetworkBuild:
 
     def fresh(self, name: str) -> str:
         """A name for a node or an input that none has yet, made from one of the file."""
-        plain = "".join("_" if c in ":/\0" or not c.isprintable() else c for c in name[:80])
-        plain = plain if plain.strip(".") else f"layer_{plain}"
+        plain = "".join(c if c.isprintable() and c not in ":/" else "_" for c in name[:80])
+        if not plain.strip("."):
+            plain = f"layer_{plain}"
         found = plain
         while found in self.sizes:
             self.counts[plain] = self.counts.get(plain, 1) + 1
@@ -227,11 +245,22 @@ class NetworkBuild:
             self.sizes[name + output] = size._replace(steps=size.steps and not output, source=name)
         return name
 
+    def node_of(self, flow: NetworkValue) -> Node | None:
+        """The node whose output a value is or is a part of; None for several, and for an input."""
+        if len(flow.values) != 1:
+            return None
+        return self.nodes.get(flow.values[0])
+
     def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
         of_features = iter(flow.index.shape)
-        known = {"N": self.batch, "T": flow.steps}
-        return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
+        known, sizes = {"N": self.batch, "T": flow.steps}, []
+        for axis in flow.axes:
+            if axis == "F":
+                sizes.append(next(of_features))
+            else:
+                sizes.append(product([known[one] for one in axis]))
+        return sizes
 
     def taken(self, flow: NetworkValue) -> NetworkValue:
         """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
@@ -240,7 +269,9 @@ class NetworkBuild:
         if flow.probability:
             key = flow.values[0], flow.probability
             if key not in self.applied:
-                layer = Softmax() if flow.probability == "softmax" else Activation(flow.probability)
+                layer: Layer = Softmax()
+                if flow.probability == "sigmoid":
+                    layer = Activation("sigmoid")
                 self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
             flow = replace(flow, values=(self.applied[key],), probability="")
         if flow.pad != (0, 0):
@@ -264,8 +295,7 @@ class NetworkBuild:
         begin = np.zeros(len(widths), int)
         begin[used] = np.cumsum(widths[used]) - widths[used]
         flat = flat - (ends - widths)[owner] + begin[owner]
-        values, total = [flow.values[k] for k in used], int(widths[used].sum())
-        name = self.put(Concat(), *values) if len(values) > 1 else values[0]
+        name, total = self._side_by_side([flow.values[k] for k in used]), int(widths[used].sum())
         if not np.array_equal(flat, np.arange(total)):
             name = self._selected(name, flat, total)
         made = np.arange(flat.size).reshape(flow.index.shape)
@@ -273,10 +303,10 @@ class NetworkBuild:
 
     def _selected(self, name: str, flat: np.ndarray, total: int) -> str:
         """Some features of a value in some order."""
-        cuts = np.flatnonzero(np.diff(flat) != 1) + 1
-        step = int(flat[1] - flat[0]) if len(flat) > 1 else 1
-        if len(flat) > 1 and step > 1 and (np.diff(flat) == step).all():
-            return self.put(Slice(int(flat[0]), int(flat[-1]) + 1, step, axis="features"), name)
+        gaps = np.diff(flat)
+        cuts, step = np.flatnonzero(gaps != 1) + 1, set(gaps.tolist())
+        if len(step) == 1 and min(step) > 1:
+            return self.put(Slice(int(flat[0]), int(flat[-1]) + 1, step.pop(), axis="features"), name)
         if len(cuts) >= _RUNS:
             if flat.size * total > _BLOCKS:
                 self.refuse("takes features in an order that is not supported")
@@ -284,35 +314,38 @@ class NetworkBuild:
             V[np.arange(flat.size), flat] = 1
             return self.put(Dense(V), name)
         runs = np.split(flat, cuts)
-        parts = [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
-        return self.put(Concat(), *parts) if len(parts) > 1 else parts[0]
+        return self._side_by_side(
+            [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
+        )
 
-    def apply(
-        self, layer: Layer, *flows: NetworkValue, axes: tuple[str, ...] | None = None, **change: Any
-    ) -> NetworkValue:
+    def _side_by_side(self, values: Sequence[str]) -> str:
+        """One value with the features of all."""
+        if len(values) == 1:
+            return values[0]
+        return self.put(Concat(), *values)
+
+    def apply(self, layer: Layer, *flows: NetworkValue, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
-        first = made[0]
         name = self.put(layer, *(flow.values[0] for flow in made))
-        index = change.pop("index", first.index)
-        return replace(first, values=(name,), axes=first.axes if axes is None else axes, index=index, **change)
+        return replace(made[0], values=(name,), **change)
 
     def vectors(self, layer: Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
         """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
         made = [self.rows(flow) for flow in flows]
         for flow in made:
-            if flow.axes not in (("N", "T", "F"), ("N", "F")):
+            if flow.axes not in (SERIES, VECTOR):
                 self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}")
         name = self.put(layer, *(flow.values[0] for flow in made), name=name)
         size = self.sizes[name]
         if not size.steps:
-            return NetworkValue((name,), ("N", "F"), np.arange(size.width))
+            return NetworkValue((name,), VECTOR, np.arange(size.width))
         series = [flow for flow in made if flow.has_steps]
         if steps is None:
-            steps = series[0].steps if series else Dim.named(name)
+            steps = next((flow.steps for flow in series), Dim.named(name))
         mask = next((flow.mask for flow in series if flow.mask), None)
         self.stepped.setdefault(steps, name)
-        return NetworkValue((name,), ("N", "T", "F"), np.arange(size.width), steps, mask=mask)
+        return NetworkValue((name,), SERIES, np.arange(size.width), steps, mask=mask)
 
     def custom_layer(self, name: str, make: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
         """The layer that a function of the caller's makes of settings and arrays."""
@@ -328,8 +361,10 @@ class NetworkBuild:
             if left < 1:
                 self.refuse(f"has windows that are longer than {flow.steps} steps")
             return left
+        if windows.stride == 1 and windows.padding == "same":
+            return flow.steps
         if windows.stride == 1:
-            return flow.steps if windows.padding == "same" else flow.steps + sum(windows._fixed()) - windows.reach + 1
+            return flow.steps + sum(windows._fixed()) - windows.reach + 1
         return self.size(f"{flow.steps!r} by {windows!r}")
 
     def size(self, name: str) -> int | Dim:
@@ -350,18 +385,16 @@ class NetworkBuild:
             made = self.applied[key]
         return replace(flow, values=(made,), part_of=())
 
-    def affine(self, flow: NetworkValue, s: Any, t: Any) -> NetworkValue:
-        """s x + t with arrays that broadcast to the tensor; they may differ between features only."""
+    def affine(self, flow: NetworkValue, s: Any = 1.0, t: Any = 0.0) -> NetworkValue:
+        """s x + t with numbers or arrays that broadcast to the tensor; they may differ between features only."""
         flow = self.taken(flow)
-        if np.all(1 if s is None else s == 1) and not np.any(0 if t is None else t):
+        if np.all(s == 1) and not np.any(t):
             return replace(flow, part_of=())
         if len(flow.values) > 1:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
         scale, shift = np.ones(width, np.float32), np.zeros(width, np.float32)
-        for target, given in ((scale, s), (shift, t)):
-            if given is not None:
-                target[flow.index] = self.by_feature(flow, given)
+        scale[flow.index], shift[flow.index] = self.by_feature(flow, s), self.by_feature(flow, t)
         return replace(flow, values=(self.put(Affine(scale, shift), flow.values[0]),), part_of=())
 
     def by_feature(self, flow: NetworkValue, given: np.ndarray) -> np.ndarray:
@@ -398,14 +431,17 @@ class NetworkBuild:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
         taken = np.moveaxis(flow.index, place, -1).reshape(-1)  # (blocks * in)
-        whole = V if blocks == 1 else np.kron(np.eye(blocks, dtype=V.dtype), V)
+        whole = V
+        if blocks > 1:
+            whole = np.kron(np.eye(blocks, dtype=V.dtype), V)
         if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
             self.room(len(whole), width)
             matrix = np.zeros((len(whole), width), V.dtype)
             np.add.at(matrix.T, taken, whole.T)
             whole = matrix
-        bias = None if d is None else np.tile(np.broadcast_to(d, len(V)), blocks)
-        name = self.put(Dense(whole, bias), flow.values[0])
+        if d is not None:
+            d = np.tile(np.broadcast_to(d, len(V)), blocks)
+        name = self.put(Dense(whole, d), flow.values[0])
         index = np.moveaxis(np.arange(len(whole)).reshape(*others, len(V)), -1, place)
         return replace(flow, values=(name,), index=index, part_of=())
 
@@ -422,7 +458,7 @@ class NetworkBuild:
             size = self.shape(flow)[k]
             if want == "N" and has == "F" and size == 1 and not any("N" in axis for axis in flow.axes):
                 index = flow.index.squeeze(flow.feature_axis(k))
-                flow = replace(flow, index=index, axes=(*flow.axes[:k], "N", *flow.axes[k + 1 :]))
+                flow = replace(flow, index=index, axes=exchanged(flow.axes, k, "N"))
             elif want == "T" and has == "F" and not flow.has_steps:
                 flow = self.steps_of(flow, k)
             else:
@@ -432,14 +468,13 @@ class NetworkBuild:
 
     def steps_of(self, flow: NetworkValue, axis: int) -> NetworkValue:
         """An axis of features of a vector as steps."""
-        place, size = flow.feature_axis(axis), self.shape(flow)[axis]
+        size = self.shape(flow)[axis]
         first = self.rows(flow.moved([axis, *(k for k in range(len(flow.axes)) if k != axis)]))
         width = first.index.size // size
         name = self.put(Reshape(width), first.values[0])
-        shape = flow.index.shape[:place] + flow.index.shape[place + 1 :]
-        axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
+        shape = exchanged(flow.index.shape, flow.feature_axis(axis))
         self.stepped.setdefault(size, name)
-        return NetworkValue((name,), axes, np.arange(width).reshape(shape), size)
+        return NetworkValue((name,), exchanged(flow.axes, axis, "T"), np.arange(width).reshape(shape), size)
 
     def flattened(self, flow: NetworkValue) -> NetworkValue:
         """The steps as one more axis of features."""
@@ -454,8 +489,7 @@ class NetworkBuild:
         place = flow.feature_axis(at)
         name = self.put(Flatten(steps), flow.values[0])
         step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
-        axes = (*flow.axes[:at], "F", *flow.axes[at + 1 :])
-        return NetworkValue((name,), axes, np.expand_dims(flow.index, place) + step * width)
+        return NetworkValue((name,), exchanged(flow.axes, at, "F"), np.expand_dims(flow.index, place) + step * width)
 
     def one_step(self, flow: NetworkValue, step: int, keep: bool) -> NetworkValue:
         """One step of a series; with `keep` its axis stays, with length 1."""
@@ -464,8 +498,10 @@ class NetworkBuild:
             step = -1  # the last one, also of a series of another length
         flow = self.taken(flow)
         values = tuple(self._step_of(value, step, flow.steps) for value in flow.values)
-        made = replace(flow, values=values, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
-        return made.widened([at]) if keep else made
+        made = replace(flow, values=values, axes=exchanged(flow.axes, at), steps=1)
+        if keep:
+            made = made.widened([at])
+        return made
 
     def _step_of(self, value: str, step: int, steps: int | Dim) -> str:
         node = self.nodes.get(value)
@@ -473,18 +509,21 @@ class NetworkBuild:
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         if step == 0 and steps == 1:  # which the layer checks: an input may have more
             return self.put(Flatten(1), value)
-        return self.put(LastRow() if step == -1 else Slice(index=step), value)
+        if step == -1:
+            return self.put(LastRow(), value)
+        return self.put(Slice(index=step), value)
 
     def read(self, flow: NetworkValue, layer: Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""
         at = flow.axes.index("T")
-        made = self.apply(layer, flow, axes=flow.axes[:at] + flow.axes[at + 1 :], steps=1)
-        return made.widened([at]) if keep else made
+        made = self.apply(layer, flow, axes=exchanged(flow.axes, at), steps=1)
+        if keep:
+            made = made.widened([at])
+        return made
 
     def repeated(self, flow: NetworkValue, axis: int, steps: Any) -> NetworkValue:
         """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
         flow = self.rows(flow)
-        axes = (*flow.axes[:axis], "T", *flow.axes[axis + 1 :])
         index = flow.index.squeeze(flow.feature_axis(axis))
         if steps in self.stepped and self.sizes[self.stepped[steps]].steps:
             name = self.put(Repeat(), flow.values[0], self.stepped[steps])
@@ -493,28 +532,30 @@ class NetworkBuild:
         else:
             self.refuse("repeats a vector for a number of steps that is not known")
         self.stepped.setdefault(steps, name)
-        return NetworkValue((name,), axes, index, steps)
+        return NetworkValue((name,), exchanged(flow.axes, axis, "T"), index, steps)
 
     def aligned(self, flows: Sequence[NetworkValue]) -> list[NetworkValue]:
         """Flows that are broadcast to each other, with equal axes, each one value in the order of its features."""
         rank = max(len(flow.axes) for flow in flows)
-        flows = [flow.widened(range(rank - len(flow.axes))) for flow in flows]
+        wide = [flow.widened(range(rank - len(flow.axes))) for flow in flows]
         for k in range(rank):
-            kinds = {flow.axes[k] for flow in flows}
+            kinds = {flow.axes[k] for flow in wide}
             if kinds == {"F", "T"}:
-                like = next(flow for flow in flows if flow.axes[k] == "T")
-                if any(self.shape(flow)[k] != 1 for flow in flows if flow.axes[k] == "F"):
-                    self.refuse("joins steps with features, which is not supported")
+                like = next(flow for flow in wide if flow.axes[k] == "T")
                 self.stepped.setdefault(like.steps, like.values[0])
-                flows = [self.repeated(one, k, like.steps) if one.axes[k] == "F" else one for one in flows]
+                for number, flow in enumerate(wide):
+                    if flow.axes[k] == "F":
+                        if self.shape(flow)[k] != 1:
+                            self.refuse("joins steps with features, which is not supported")
+                        wide[number] = self.repeated(flow, k, like.steps)
             elif len(kinds) > 1:
                 self.refuse("joins values whose axes mean different things")
         try:
-            shape = np.broadcast_shapes(*(flow.index.shape for flow in flows))
+            shape = np.broadcast_shapes(*(flow.index.shape for flow in wide))
         except ValueError:
             self.refuse("joins values of different sizes")
         self.room(*shape)
-        return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in flows]
+        return [self.rows(replace(flow, index=np.broadcast_to(flow.index, shape))) for flow in wide]
 
     # ----------------------------------------------------------------------------------------------- the end
 
@@ -523,8 +564,8 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        layer = None if last is None else last.layer
-        if last is not None and output == "linear" and isinstance(layer, Activation) and layer.activation == "sigmoid":
+        is_activation = last is not None and isinstance(last.layer, Activation)
+        if last is not None and is_activation and output == "linear" and last.layer.activation == "sigmoid":
             name, output = last.inputs[0], "sigmoid"
         if output != "linear":
             self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")

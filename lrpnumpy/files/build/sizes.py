@@ -91,6 +91,15 @@ def _quotient(value: Any, by: Any) -> Any:
     return Dim._made(terms)
 
 
+def name_of(size: Any) -> str:
+    """The name of a size that is open and nothing else; "" for any other one."""
+    if isinstance(size, Dim) and list(size.terms.values()) == [1]:
+        ((name, *more),) = size.terms
+        if not more:
+            return name
+    return ""
+
+
 def index_along(size: int | Dim) -> Dim:
     """The position along an axis of open size, as a number that is another one at each place: 0, 1, 2, …"""
     return Dim.named(f"position of {size!r}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.build.arithmetic import join
 from lrpnumpy.files.build.network import NetworkValue
@@ -133,7 +131,7 @@ def apply(b: KerasBuild, layer: KerasLayer, x: NetworkValue, given: Function) ->
     if given.most is None:
         return y
     # min(F(x), m) = F(x) - relu(F(x) - m)
-    above = b.each(Activation("relu"), b.affine(y, None, np.full(1, -given.most)))
+    above = b.each(Activation("relu"), b.affine(y, t=-given.most))
     return join(b, Subtract(), y, above)
 
 

@@ -15,7 +15,7 @@ from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, custom_for
 from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.report import Imported
-from lrpnumpy.files.safe import Source, nearby
+from lrpnumpy.files.safe import Source, nearby, which_one
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
@@ -42,8 +42,9 @@ def build(
     graph, unknown = parse(source, config, is_known)
     if unknown:
         _refuse_all(source, unknown)
-    given = config.get("keras_version") if isinstance(config, dict) else None
-    version = given if isinstance(given, str) else None
+    version = None
+    if isinstance(config, dict) and isinstance(config.get("keras_version"), str):
+        version = config["keras_version"]
     starts = [layer.settings for layer in graph.layers if layer.kind == "InputLayer"]
     if version is None and any(start.has("batch_shape") for start in starts):
         version = "3"  # before, it was called batch_input_shape
@@ -55,6 +56,8 @@ def build(
 def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     """One error for all layers that are not supported."""
     shown = [f"{layer.name[:80]!r} of the class {layer.kind[:80]!r}" for layer in unknown[:20]]
+    if len(unknown) > 20:
+        shown.append("…")
     reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(layer.kind == kind for layer in unknown)]
     if any(layer.kind == "ConvLSTM2D" for layer in unknown):
         raise source.error("configuration", f"has layers of pictures, which are not supported: {', '.join(shown)}")
@@ -62,9 +65,8 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     near = nearby(kind, KNOWN)
     raise source.error(
         "configuration",
-        f"has layers that are not supported: {', '.join(shown)}{', …' if len(unknown) > 20 else ''}; {''.join(reasons)}"
-        f"to say what a layer does, write custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of "
-        f"lrpnumpy{near}",
+        f"has layers that are not supported: {', '.join(shown)}; {''.join(reasons)}to say what a layer does, write "
+        f"custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy{near}",
     )
 
 
@@ -78,11 +80,7 @@ def _chosen(graph: KerasGraph, which: str | None) -> Ref:
     if len(set(names)) < len(names):  # several outputs of one layer
         names = [f"{ref.layer}:{ref.tensor}" for ref in graph.outputs]
     if which not in names:
-        listed = ", ".join(repr(name[:80]) for name in names[:20])
-        got = "" if which is None else f", got {which!r}"
-        graph.where.refuse(
-            f"has {len(names)} outputs, {listed}; say which one gives the scores: which={names[0]!r}{got}"
-        )
+        graph.where.refuse(which_one(names, which))
     return graph.outputs[names.index(which)]
 
 
