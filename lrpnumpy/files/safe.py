@@ -159,9 +159,7 @@ class Fields:
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A whole number."""
-        if default is not None and not self.has(key):
-            return default
-        return self._get(key, int, "a whole number")
+        return self._get(key, int, "a whole number", default)
 
     def optional(self, kind: str, key: str) -> Any:
         """What the method called `kind` reads; None where the key is not there."""
@@ -169,9 +167,7 @@ class Fields:
 
     def boolean(self, key: str, default: bool | None = None) -> bool:
         """True or false."""
-        if default is not None and not self.has(key):
-            return default
-        return self._get(key, bool, "true or false")
+        return self._get(key, bool, "true or false", default)
 
     def number(self, key: str, default: float | None = None) -> float:
         """A finite number."""
@@ -204,7 +200,9 @@ class Fields:
         """A JSON object inside this one."""
         return Fields(self.source, f"{self.where}: {key}", self.value.get(key))
 
-    def _get(self, key: str, kind: type, wanted: str) -> Any:
+    def _get(self, key: str, kind: type, wanted: str, default: Any = None) -> Any:
+        if default is not None and not self.has(key):
+            return default
         value = self.value.get(key)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             self.refuse(f"{key} must be {wanted}, got {kind_of(value)}")

@@ -367,6 +367,19 @@ def test_layers_of_a_functional_model_in_any_order(tmp_path):
     assert [type(item).__name__ for item in model.layers] == ["LSTM", "Dense"]
 
 
+@pytest.mark.parametrize("axes, opens", [([2, 1], True), (1, False)])
+def test_a_second_dot_that_sums_over_the_queries_is_no_attention(tmp_path, axes, opens):
+    layers = copy.deepcopy([NUMBERS, lstm(3, return_sequences=True), layer("Dot", axes=2), layer("Softmax")])
+    layers += copy.deepcopy([layer("Dot", axes=axes), layer("GlobalMaxPooling1D")])
+    graph = functional(layers, {1: [0], 2: [1, 1], 3: [2], 4: [3, 1], 5: [4]})
+    path = written(tmp_path / "model.h5", layers, functional=graph)
+    if opens:
+        assert kinds(files.load(path)) == ["LSTM", "Attention", "Max"]
+    else:
+        with pytest.raises(lrp.WeightFileError, match="the weights of an attention"):
+            files.load(path)
+
+
 @pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
 def test_joins_of_keras_1(tmp_path, mode, kind):
     layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])

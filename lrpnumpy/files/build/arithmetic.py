@@ -13,25 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.axes import Operation, Values
 from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, exchanged
 from lrpnumpy.files.operations import OperationNode
-from lrpnumpy.layers import (
-    Activation,
-    Add,
-    Affine,
-    Attention,
-    AttentionPool,
-    Concat,
-    Dense,
-    LastRow,
-    Layer,
-    LayerNorm,
-    Multiply,
-    Slice,
-    Square,
-    Subtract,
-)
 
 
 def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -92,28 +77,28 @@ def _part(net: NetworkBuild, op: str, flow: NetworkValue, c: np.ndarray) -> Netw
 def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """Joins of two values, after the parts of a LayerNorm and the like."""
     if op == "Sub" and b.part_of[:1] == ("mean",) and is_same(b.part_of[1], a):
-        made = join(net, Subtract(), a, b)
+        made = join(net, lrp.Subtract(), a, b)
         return replace(made, part_of=("centred", a))
     if op == "Mul" and is_same(a, b) and a.part_of[:1] == ("centred",):
         return replace(a, values=(), part_of=("square", a.part_of[1]))
     if (op, *b.part_of[:1]) in (("Div", "deviation"), ("Mul", "over deviation")):
         _, source, eps = b.part_of
         if a.part_of[:1] == ("centred",) and is_same(a.part_of[1], source):
-            return net.apply(LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
+            return net.apply(lrp.LayerNorm(np.ones(source.index.size, np.float32), eps=eps), source)
     if op == "Mul":
         for x, other, gate in ((a, b, "second"), (b, a, "first")):
             if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
                 return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
             if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
-                made = net.each(Activation("gelu"), other.part_of[1])
+                made = net.each(lrp.Activation("gelu"), other.part_of[1])
                 return replace(made, values=(), part_of=("twice", made))
             before = net.node_of(other)
-            if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "sigmoid":
+            if before is not None and isinstance(before.layer, lrp.Activation) and before.layer.activation == "sigmoid":
                 if before.inputs == x.values and np.array_equal(x.index, other.index):
-                    return net.each(Activation("silu"), x)
+                    return net.each(lrp.Activation("silu"), x)
                 if x.axes == other.axes:
-                    return join(net, Multiply(gate), a, b)  # type: ignore[arg-type]
-    layers: dict[str, Layer] = {"Add": Add(), "Sub": Subtract(), "Mul": Multiply()}
+                    return join(net, lrp.Multiply(gate), a, b)  # type: ignore[arg-type]
+    layers: dict[str, lrp.Layer] = {"Add": lrp.Add(), "Sub": lrp.Subtract(), "Mul": lrp.Multiply()}
     if op not in layers:
         net.refuse("divides by a value of the network")
     return join(net, layers[op], a, b)
@@ -124,10 +109,11 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
     at = x.axes.index("T")
     if scores.part_of[:1] == ("scores",):
         _, query, key, scale = scores.part_of
-        names = [net.rows(query).values[0], net.rows(x).values[0]]
-        if not is_same(key, x) and net.rows(key).values[0] != names[1]:
-            names.append(net.rows(key).values[0])
-        name = net.put(Attention(scale), *names)
+        first, value = net.rows(query).values[0], net.rows(x).values[0]
+        keys = []
+        if not is_same(key, x):
+            keys = [name for name in net.rows(key).values if name != value]
+        name = net.put(lrp.Attention(scale), first, value, *keys)
         axes = {True: SERIES, False: VECTOR}[query.has_steps]
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
@@ -135,8 +121,8 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
     if pool is not None:
         return net.apply(pool, x, axes=exchanged(x.axes, at), steps=1)
     zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
-    query = net.put(Affine(zero, one), net.put(LastRow(), name))  # 1 times a score is the score
-    made = net.put(Attention(), query, x.values[0], name)
+    query = net.put(lrp.Affine(zero, one), net.put(lrp.LastRow(), name))  # 1 times a score is the score
+    made = net.put(lrp.Attention(), query, x.values[0], name)
     return replace(x, values=(made,), axes=exchanged(x.axes, at), steps=1)
 
 
@@ -157,7 +143,7 @@ def dot_products(net: NetworkBuild, a: NetworkValue, b: NetworkValue) -> Network
     return NetworkValue((), axes, index, key.steps, part_of=("scores", query, key, 1.0))
 
 
-def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
+def _pool(net: NetworkBuild, name: str, x: str) -> lrp.AttentionPool | None:
     """Scores v . x or v . tanh(W x + b) of x itself as a layer."""
     found = _linear(net, name)
     if found is None or len(found[0]) != 1:
@@ -165,7 +151,7 @@ def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
     v, c, name = found
     before = net.nodes.get(name)
     W = b = None
-    if before is not None and isinstance(before.layer, Activation) and before.layer.activation == "tanh":
+    if before is not None and isinstance(before.layer, lrp.Activation) and before.layer.activation == "tanh":
         inner = _linear(net, before.inputs[0])
         if inner is None and before.inputs[0] == x:
             size = net.sizes[x].width
@@ -175,16 +161,16 @@ def _pool(net: NetworkBuild, name: str, x: str) -> AttentionPool | None:
         W, b, name = inner
     if name != x:
         return None
-    return AttentionPool(v[0], W, b, float(c[0]))
+    return lrp.AttentionPool(v[0], W, b, float(c[0]))
 
 
 def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
     """Matrix and bias of a Dense layer, whose bias may be a separate Affine layer, and its input."""
     node = net.nodes.get(name)
     shift = None
-    if node is not None and isinstance(node.layer, Affine) and (node.layer.s == 1).all():
+    if node is not None and isinstance(node.layer, lrp.Affine) and (node.layer.s == 1).all():
         shift, node = node.layer.t, net.nodes.get(node.inputs[0])
-    if node is None or not isinstance(node.layer, Dense):
+    if node is None or not isinstance(node.layer, lrp.Dense):
         return None
     d = node.layer.d
     assert d is not None  # a record has zeros for a bias that was left out
@@ -198,7 +184,7 @@ def is_same(a: NetworkValue, b: NetworkValue) -> bool:
     return a.values == b.values and a.axes == b.axes and np.array_equal(a.index, b.index)
 
 
-def join(net: NetworkBuild, layer: Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
+def join(net: NetworkBuild, layer: lrp.Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """A layer of two values, which are broadcast to each other."""
     first, second = net.aligned([net.taken(a), net.taken(b)])
     if first.has_steps and first.steps != second.steps:
@@ -219,7 +205,7 @@ def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     if len(values) == 2 and not all(isinstance(one, NetworkValue) for one in values):
         flow, c = _and_constant(net, values)
         if not c.any():
-            return net.each(Activation("relu"), flow)
+            return net.each(lrp.Activation("relu"), flow)
     net.refuse("is supported for the larger of a value and 0 only")
 
 
@@ -228,7 +214,7 @@ def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
             return replace(flow, values=(), part_of=("square", flow.part_of[1]))
-        return net.each(Square(), flow)
+        return net.each(lrp.Square(), flow)
     if c.size == 1 and c[0] in (0.5, -0.5):
         root = _root(net, node, [flow])
         if c[0] > 0:
@@ -244,19 +230,19 @@ def _root(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
         return replace(flow, part_of=("deviation", *flow.part_of[1:]))
     if not flow.values or not all(_is_positive(net, name) for name in flow.values):
         net.refuse("is supported of sums of squares, or as part of a LayerNorm, only")
-    return net.each(Activation("sqrt"), flow)
+    return net.each(lrp.Activation("sqrt"), flow)
 
 
 def _is_positive(net: NetworkBuild, name: str) -> bool:
     """Whether a value is a square, or is made of squares so that it is never below 0."""
     node = net.nodes.get(name)
-    if node is None or isinstance(node.layer, Square):
+    if node is None or isinstance(node.layer, lrp.Square):
         return node is not None
-    if isinstance(node.layer, Affine) and ((node.layer.s < 0).any() or (node.layer.t < 0).any()):
+    if isinstance(node.layer, lrp.Affine) and ((node.layer.s < 0).any() or (node.layer.t < 0).any()):
         return False
-    if isinstance(node.layer, Dense) and ((node.layer.V < 0).any() or node.layer.d.any()):  # type: ignore[union-attr]
+    if isinstance(node.layer, lrp.Dense) and ((node.layer.V < 0).any() or node.layer.d.any()):  # type: ignore[union-attr]
         return False
-    keeps = isinstance(node.layer, (Add, Affine, Concat, Dense, Slice))
+    keeps = isinstance(node.layer, (lrp.Add, lrp.Affine, lrp.Concat, lrp.Dense, lrp.Slice))
     return keeps and all(_is_positive(net, one) for one in node.inputs)
 
 
@@ -271,7 +257,7 @@ def _erf(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
     flow = net.flow(values[0])
     before = net.node_of(flow)
-    if before is None or not isinstance(before.layer, Affine):
+    if before is None or not isinstance(before.layer, lrp.Affine):
         net.refuse("is supported as part of a GELU only")
     if not np.allclose(before.layer.s, math.sqrt(0.5)) or before.layer.t.any():
         net.refuse("is supported as part of a GELU only")

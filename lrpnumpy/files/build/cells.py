@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.constants import Spread
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
-from lrpnumpy.layers import GRU, LSTM, RNN, Affine, Bidirectional, Cell, PeepholeLSTM, Reverse
 from lrpnumpy.layers.recurrent import Recurrent
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
@@ -78,18 +78,18 @@ def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) 
     return made
 
 
-def _final(cell: Cell) -> tuple[str, ...]:
+def _final(cell: lrp.Cell) -> tuple[str, ...]:
     """The outputs of a cell that are its final states."""
     return cell.OUTPUTS[-len(cell.states) :]
 
 
-def _widths(cell: Cell) -> list[int]:
+def _widths(cell: lrp.Cell) -> list[int]:
     """The width of each state."""
     return [cell.output_width(name, cell.units) for name in _final(cell)]
 
 
 def _directions(
-    net: NetworkBuild, node: OperationNode, x: NetworkValue, cells: list[Cell], ways: Sequence[int],
+    net: NetworkBuild, node: OperationNode, x: NetworkValue, cells: list[lrp.Cell], ways: Sequence[int],
     states: Sequence[list[Any]], others: Sequence[str] = (),
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:  # fmt: skip
     """The values with the outputs of every step, and with each final state, of all directions."""
@@ -97,14 +97,14 @@ def _directions(
     from_network = any(isinstance(one, NetworkValue) for side in states for one in side)
     if len(cells) == 2 and not wants_states and not from_network:
         ahead, back = (_with_start(cell, [side[k] for side in states]) for k, cell in enumerate(cells))
-        name = net.put(Bidirectional(ahead, back), net.rows(x).values[0], *others)
+        name = net.put(lrp.Bidirectional(ahead, back), net.rows(x).values[0], *others)
         return (name,), [(f"{name}:last",)] * len(cells[0].states)  # of which only the first is taken
     runs = [_one_way(net, x, cell, [side[k] for side in states], ways[k], others) for k, cell in enumerate(cells)]
     ends = [tuple(f"{name}{end}" for _, name in runs) for end in _final(cells[0])]
     return tuple(run[0] for run in runs), ends
 
 
-def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[Cell]:
+def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray, B: Any) -> list[lrp.Cell]:
     """One cell for each direction, with our order of gates and, but for a GRU's bn, one bias."""
     order, direction = _ORDER[node.op], node.attributes.get("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
@@ -119,35 +119,35 @@ def _cells(net: NetworkBuild, node: OperationNode, W: np.ndarray, R: np.ndarray,
         bias = net.constant(B, "its bias")
         net.source.fits(net.where, bias.shape, (n, 2 * gates * H))
     given = _activations(net, node, n)
-    cells: list[Cell] = []
+    cells: list[lrp.Cell] = []
     for k in range(n):
         U, V = (one[k].reshape(gates, H, -1)[list(order)] for one in (W, R))
         of_x, of_h = bias[k].reshape(2, gates, H)[:, list(order)]
         if node.op == "LSTM":
-            cells.append(LSTM(U, V, of_x + of_h, activation=given[k][1], recurrent_activation=given[k][0]))
+            cells.append(lrp.LSTM(U, V, of_x + of_h, activation=given[k][1], recurrent_activation=given[k][0]))
         elif node.op == "RNN":
-            cells.append(RNN(U, V, of_x + of_h, activation=given[k][0]))
+            cells.append(lrp.RNN(U, V, of_x + of_h, activation=given[k][0]))
         elif node.attributes.get("linear_before_reset", 0):  # the bias of h's states is inside the product with r
             b = np.concatenate([of_x[:2] + of_h[:2], of_x[2:]])
-            cells.append(GRU(U, V, b, of_h[2], activation=given[k][1], recurrent_activation=given[k][0]))
+            cells.append(lrp.GRU(U, V, b, of_h[2], activation=given[k][1], recurrent_activation=given[k][0]))
         else:
             b = of_x + of_h
-            cells.append(GRU(U, V, b, activation=given[k][1], recurrent_activation=given[k][0], reset_after=False))
+            cells.append(lrp.GRU(U, V, b, activation=given[k][1], recurrent_activation=given[k][0], reset_after=False))
     return cells
 
 
-def _with_peepholes(net: NetworkBuild, cells: list[Cell], P: np.ndarray) -> list[Cell]:
+def _with_peepholes(net: NetworkBuild, cells: list[lrp.Cell], P: np.ndarray) -> list[lrp.Cell]:
     """LSTMs whose gates read the memory, too: P has the weights of i, o and f."""
     H = cells[0].units
     net.source.fits(net.where, P.shape, (len(cells), 3 * H))
     if not P.any():
         return cells
-    found: list[Cell] = []
+    found: list[lrp.Cell] = []
     for cell, peep in zip(cells, P.reshape(-1, 3, H), strict=True):
-        if not isinstance(cell, LSTM) or (cell.activation, cell.recurrent_activation) != ("tanh", "sigmoid"):
+        if not isinstance(cell, lrp.LSTM) or (cell.activation, cell.recurrent_activation) != ("tanh", "sigmoid"):
             net.refuse("has peepholes with other activations than sigmoid and tanh, which is not supported")
         arrays = {f"{name}_{gate}": getattr(cell, name)[k] for name in "UWb" for k, gate in enumerate("ifgo")}
-        found.append(PeepholeLSTM(**arrays, p_i=peep[0], p_o=peep[1], p_f=peep[2]))
+        found.append(lrp.PeepholeLSTM(**arrays, p_i=peep[0], p_o=peep[1], p_f=peep[2]))
     return found
 
 
@@ -186,7 +186,7 @@ def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, layout: _Layout) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, layout: _Layout) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
     n, H = len(cells), _widths(cells[0])[number]
     at = layout.state.index("F")  # the axis of the directions
@@ -213,7 +213,7 @@ def _starts(net: NetworkBuild, state: Any, cells: list[Cell], number: int, layou
     return list(array[:, 0])
 
 
-def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
+def _with_start(cell: lrp.Cell, states: Sequence[Any]) -> lrp.Cell:
     """The cell with constant start states."""
     given = {f"{name}0": one for name, one in zip(cell.states, states, strict=False) if isinstance(one, np.ndarray)}
     if not given:
@@ -222,7 +222,7 @@ def _with_start(cell: Cell, states: Sequence[Any]) -> Cell:
 
 
 def _one_way(
-    net: NetworkBuild, x: NetworkValue, cell: Cell, states: Sequence[Any], way: int, others: Sequence[str] = ()
+    net: NetworkBuild, x: NetworkValue, cell: lrp.Cell, states: Sequence[Any], way: int, others: Sequence[str] = ()
 ) -> tuple[str, str]:
     """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
     value, extra = net.rows(x).values[0], [*others]
@@ -235,11 +235,11 @@ def _one_way(
             zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
             if one is None:
                 one = zero
-            extra.append(net.put(Affine(zero, one), net.rows(flows[0]).values[0]))
+            extra.append(net.put(lrp.Affine(zero, one), net.rows(flows[0]).values[0]))
     else:
         cell = _with_start(cell, states)
     if way > 0:
         name = net.put(cell, value, *extra)
         return name, name
-    name = net.put(cell, net.put(Reverse(), value), *extra)
-    return net.put(Reverse(), name), name
+    name = net.put(cell, net.put(lrp.Reverse(), value), *extra)
+    return net.put(lrp.Reverse(), name), name

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import OPERATIONS as ARITHMETIC
 from lrpnumpy.files.build.arithmetic import attended, dot_products, is_same, join
 from lrpnumpy.files.build.axes import OPERATIONS as AXES
@@ -17,20 +18,6 @@ from lrpnumpy.files.build.constants import numbers, setting
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
-from lrpnumpy.layers import (
-    Activation,
-    AvgPool1D,
-    Conv1D,
-    Layer,
-    LayerNorm,
-    Max,
-    MaxPool1D,
-    Mean,
-    MultiHeadAttention,
-    Multiply,
-    Subtract,
-    Sum,
-)
 from lrpnumpy.layers.windows import WindowSteps
 
 
@@ -142,7 +129,7 @@ def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     out, width = len(W), W.shape[2 + at]
     stride, dilation, padding = _window(net, node, flow, at, width)
     K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
-    layer = Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
+    layer = lrp.Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
     steps = net.after(flow, layer.windows)
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
     made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
@@ -162,10 +149,10 @@ def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     if rounds_up and (isinstance(flow.steps, Dim) or (flow.steps + sum(padding) - windows.reach) % stride):
         net.refuse("has ceil_mode, which is not supported")
     if node.op == "MaxPool":
-        layer: Layer = MaxPool1D(kernel[at], stride, _plain(padding))
+        layer: lrp.Layer = lrp.MaxPool1D(kernel[at], stride, _plain(padding))
     else:
         counts = bool(node.attributes.get("count_include_pad", 0)) or flow.pad != (0, 0)
-        layer = AvgPool1D(kernel[at], stride, _plain(padding), counts)
+        layer = lrp.AvgPool1D(kernel[at], stride, _plain(padding), counts)
     made = net.apply(layer, replace(flow, pad=(0, 0)), steps=steps)
     net.stepped.setdefault(steps, made.values[0])
     return made
@@ -213,9 +200,11 @@ def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     return _gone(made, axes, keep)
 
 
-_READOUTS: dict[str, Layer] = {
-    "ReduceMean": Mean(), "ReduceMax": Max(), "ReduceSum": Sum(), "GlobalAveragePool": Mean(), "GlobalMaxPool": Max(),
-}  # fmt: skip
+_READOUTS: dict[str, lrp.Layer] = {
+    **dict.fromkeys(("ReduceMean", "GlobalAveragePool"), lrp.Mean()),
+    **dict.fromkeys(("ReduceMax", "GlobalMaxPool"), lrp.Max()),
+    "ReduceSum": lrp.Sum(),
+}
 
 
 def _gone(flow: NetworkValue, axes: Sequence[int], keep: bool) -> NetworkValue:
@@ -247,7 +236,7 @@ def _own_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Network
     if not own or (net.constant(gamma, "its scale") != 1).any() or net.constant(beta, "its shift").any():
         net.refuse("has a mean and a variance that are known only when the network runs, which is not supported")
     ones = np.ones(flow.index.size, np.float32)
-    return net.apply(LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
+    return net.apply(lrp.LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
 def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -262,7 +251,7 @@ def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     if beta is None:
         beta = np.zeros(1, np.float32)
     beta = np.broadcast_to(beta.reshape(-1), size)
-    return net.apply(LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
+    return net.apply(lrp.LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
 def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -284,7 +273,7 @@ def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
 def _attention(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """An attention of a live module, of series (T, N, F): query, value and perhaps key."""
     layer = node.attributes.get("layer")
-    if not isinstance(layer, MultiHeadAttention):
+    if not isinstance(layer, lrp.MultiHeadAttention):
         net.refuse("is not supported")
     flows = [net.series(net.flow(one), ("T", "N", "F")) for one in values]
     return net.apply(layer, *flows, index=np.arange(layer.outputs))
@@ -305,19 +294,19 @@ def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
         name = "gelu_tanh"
     elif name == "selu" and abs(get("alpha", 1.67326) - 1.67326) + abs(get("gamma", 1.0507) - 1.0507) > 1e-3:
         net.refuse("has numbers that are not supported")
-    return net.each(Activation(name, alpha), flow)
+    return net.each(lrp.Activation(name, alpha), flow)
 
 
 def _hard_swish(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """x times the hard sigmoid of x."""
     flow = net.flow(values[0])
-    return join(net, Multiply("second"), flow, net.each(Activation("hard_sigmoid_3"), flow))
+    return join(net, lrp.Multiply("second"), flow, net.each(lrp.Activation("hard_sigmoid_3"), flow))
 
 
 def _prelu(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     flow = net.rows(net.flow(values[0]))
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
-    return net.apply(Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
+    return net.apply(lrp.Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
 
 
 def _clip(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -326,10 +315,10 @@ def _clip(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValu
     if low is not None:  # low + relu(x - low)
         made = _relu(net, flow, low)
         if high is not None:  # - relu(x - high)
-            made = join(net, Subtract(), made, _relu(net, flow, high))
+            made = join(net, lrp.Subtract(), made, _relu(net, flow, high))
         return net.affine(made, t=low)
     if high is not None:  # high - relu(high - x)
-        below = net.each(Activation("relu"), net.affine(flow, -1.0, high))
+        below = net.each(lrp.Activation("relu"), net.affine(flow, -1.0, high))
         return net.affine(below, -1.0, high)
     return flow
 
@@ -343,7 +332,7 @@ def _limit(given: Any) -> float | None:
 
 def _relu(net: NetworkBuild, flow: NetworkValue, start: float) -> NetworkValue:
     """relu(x - start)."""
-    return net.each(Activation("relu"), net.affine(flow, t=-start))
+    return net.each(lrp.Activation("relu"), net.affine(flow, t=-start))
 
 
 _ACTIVATIONS = {

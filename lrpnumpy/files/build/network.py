@@ -16,26 +16,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.checks import UserCodeError
 from lrpnumpy.files.build.constants import Spread, Unknown, array_of
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import (
-    Activation,
-    Affine,
-    Concat,
-    Dense,
-    Embedding,
-    Flatten,
-    LastRow,
-    Layer,
-    Repeat,
-    Reshape,
-    Size,
-    Slice,
-    Softmax,
-)  # fmt: skip
 from lrpnumpy.layers.windows import WindowSteps
 from lrpnumpy.meant import called
 from lrpnumpy.model import Model, Node
@@ -128,7 +114,7 @@ class NetworkBuild:
     batch: int | Dim = field(default_factory=lambda: Dim.named("N"))
     ports: dict[str, Input] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
-    sizes: dict[str, Size] = field(default_factory=dict)
+    sizes: dict[str, lrp.Size] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # how often a name was asked for
     label: str = ""  # what nodes are called; without it by their layers
     applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
@@ -201,7 +187,7 @@ class NetworkBuild:
         steps = dict(zip(axes, dims, strict=True)).get("T", 1)
         if key != name:
             self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
-        self.sizes[key] = Size(index.size, "T" in axes)
+        self.sizes[key] = lrp.Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
         self.stepped.setdefault(steps, key)
         return NetworkValue((key,), tuple(axes), index, steps)
@@ -214,9 +200,9 @@ class NetworkBuild:
         known = self.ports[name].embedding
         if known is not None and not np.array_equal(known.E, table):
             self.refuse("is a second embedding of the same input, which is not supported")
-        embedding = known or Embedding(table)
+        embedding = known or lrp.Embedding(table)
         self.ports[name] = Input(steps=flow.has_steps, embedding=embedding)
-        self.sizes[name] = Size(embedding.size, flow.has_steps)
+        self.sizes[name] = lrp.Size(embedding.size, flow.has_steps)
         index = np.arange(embedding.size).reshape(*flow.index.shape, -1)
         return replace(flow, axes=(*flow.axes, "F"), index=index)
 
@@ -233,7 +219,7 @@ class NetworkBuild:
             found = f"{plain}_{self.counts[plain]}"
         return found
 
-    def put(self, layer: Layer, *values: str, name: str = "") -> str:
+    def put(self, layer: lrp.Layer, *values: str, name: str = "") -> str:
         """Add a node, and give its name."""
         name = self.fresh(name or self.label or type(layer).__name__.lower())
         size = layer.sizes(*(self.sizes[value] for value in values))
@@ -269,9 +255,9 @@ class NetworkBuild:
         if flow.probability:
             key = flow.values[0], flow.probability
             if key not in self.applied:
-                layer: Layer = Softmax()
+                layer: lrp.Layer = lrp.Softmax()
                 if flow.probability == "sigmoid":
-                    layer = Activation("sigmoid")
+                    layer = lrp.Activation("sigmoid")
                 self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
             flow = replace(flow, values=(self.applied[key],), probability="")
         if flow.pad != (0, 0):
@@ -306,31 +292,31 @@ class NetworkBuild:
         gaps = np.diff(flat)
         cuts, step = np.flatnonzero(gaps != 1) + 1, set(gaps.tolist())
         if len(step) == 1 and min(step) > 1:
-            return self.put(Slice(int(flat[0]), int(flat[-1]) + 1, step.pop(), axis="features"), name)
+            return self.put(lrp.Slice(int(flat[0]), int(flat[-1]) + 1, step.pop(), axis="features"), name)
         if len(cuts) >= _RUNS:
             if flat.size * total > _BLOCKS:
                 self.refuse("takes features in an order that is not supported")
             V = np.zeros((flat.size, total), np.float32)
             V[np.arange(flat.size), flat] = 1
-            return self.put(Dense(V), name)
+            return self.put(lrp.Dense(V), name)
         runs = np.split(flat, cuts)
         return self._side_by_side(
-            [self.put(Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
+            [self.put(lrp.Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
         )
 
     def _side_by_side(self, values: Sequence[str]) -> str:
         """One value with the features of all."""
         if len(values) == 1:
             return values[0]
-        return self.put(Concat(), *values)
+        return self.put(lrp.Concat(), *values)
 
-    def apply(self, layer: Layer, *flows: NetworkValue, **change: Any) -> NetworkValue:
+    def apply(self, layer: lrp.Layer, *flows: NetworkValue, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         name = self.put(layer, *(flow.values[0] for flow in made))
         return replace(made[0], values=(name,), **change)
 
-    def vectors(self, layer: Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
+    def vectors(self, layer: lrp.Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
         """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
         made = [self.rows(flow) for flow in flows]
         for flow in made:
@@ -347,10 +333,10 @@ class NetworkBuild:
         self.stepped.setdefault(steps, name)
         return NetworkValue((name,), SERIES, np.arange(size.width), steps, mask=mask)
 
-    def custom_layer(self, name: str, make: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Layer:
+    def custom_layer(self, name: str, make: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> lrp.Layer:
         """The layer that a function of the caller's makes of settings and arrays."""
         layer = called(f"load: custom[{name!r}]", make, settings, arrays)
-        if not isinstance(layer, Layer):
+        if not isinstance(layer, lrp.Layer):
             raise UserCodeError(f"load: custom[{name!r}] must give a layer of lrpnumpy, got {type(layer).__name__}.")
         return layer
 
@@ -371,7 +357,7 @@ class NetworkBuild:
         """A size that is open, unless the graph needs a certain number there."""
         return self.fixed.get(name) or Dim.named(name)
 
-    def each(self, layer: Layer, flow: NetworkValue, name: str = "") -> NetworkValue:
+    def each(self, layer: lrp.Layer, flow: NetworkValue, name: str = "") -> NetworkValue:
         """A layer that acts on every number by itself, wherever it is."""
         flow = self.taken(flow)
         if len(flow.values) > 1:
@@ -395,7 +381,7 @@ class NetworkBuild:
         width = self.sizes[flow.values[0]].width
         scale, shift = np.ones(width, np.float32), np.zeros(width, np.float32)
         scale[flow.index], shift[flow.index] = self.by_feature(flow, s), self.by_feature(flow, t)
-        return replace(flow, values=(self.put(Affine(scale, shift), flow.values[0]),), part_of=())
+        return replace(flow, values=(self.put(lrp.Affine(scale, shift), flow.values[0]),), part_of=())
 
     def by_feature(self, flow: NetworkValue, given: np.ndarray) -> np.ndarray:
         """An array that broadcasts to a tensor as one of the shape of its axes of features."""
@@ -441,7 +427,7 @@ class NetworkBuild:
             whole = matrix
         if d is not None:
             d = np.tile(np.broadcast_to(d, len(V)), blocks)
-        name = self.put(Dense(whole, d), flow.values[0])
+        name = self.put(lrp.Dense(whole, d), flow.values[0])
         index = np.moveaxis(np.arange(len(whole)).reshape(*others, len(V)), -1, place)
         return replace(flow, values=(name,), index=index, part_of=())
 
@@ -471,7 +457,7 @@ class NetworkBuild:
         size = self.shape(flow)[axis]
         first = self.rows(flow.moved([axis, *(k for k in range(len(flow.axes)) if k != axis)]))
         width = first.index.size // size
-        name = self.put(Reshape(width), first.values[0])
+        name = self.put(lrp.Reshape(width), first.values[0])
         shape = exchanged(flow.index.shape, flow.feature_axis(axis))
         self.stepped.setdefault(size, name)
         return NetworkValue((name,), exchanged(flow.axes, axis, "T"), np.arange(width).reshape(shape), size)
@@ -487,7 +473,7 @@ class NetworkBuild:
         flow = self.rows(flow)
         at, width = flow.axes.index("T"), flow.index.size
         place = flow.feature_axis(at)
-        name = self.put(Flatten(steps), flow.values[0])
+        name = self.put(lrp.Flatten(steps), flow.values[0])
         step = np.arange(steps).reshape((-1,) + (1,) * (flow.index.ndim - place))
         return NetworkValue((name,), exchanged(flow.axes, at, "F"), np.expand_dims(flow.index, place) + step * width)
 
@@ -508,12 +494,12 @@ class NetworkBuild:
         if step == -1 and node is not None and ":last" in node.layer.OUTPUTS and not hasattr(node.layer, "merge"):
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         if step == 0 and steps == 1:  # which the layer checks: an input may have more
-            return self.put(Flatten(1), value)
+            return self.put(lrp.Flatten(1), value)
         if step == -1:
-            return self.put(LastRow(), value)
-        return self.put(Slice(index=step), value)
+            return self.put(lrp.LastRow(), value)
+        return self.put(lrp.Slice(index=step), value)
 
-    def read(self, flow: NetworkValue, layer: Layer, keep: bool) -> NetworkValue:
+    def read(self, flow: NetworkValue, layer: lrp.Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""
         at = flow.axes.index("T")
         made = self.apply(layer, flow, axes=exchanged(flow.axes, at), steps=1)
@@ -526,9 +512,9 @@ class NetworkBuild:
         flow = self.rows(flow)
         index = flow.index.squeeze(flow.feature_axis(axis))
         if steps in self.stepped and self.sizes[self.stepped[steps]].steps:
-            name = self.put(Repeat(), flow.values[0], self.stepped[steps])
+            name = self.put(lrp.Repeat(), flow.values[0], self.stepped[steps])
         elif isinstance(steps, int):
-            name = self.put(Repeat(steps), flow.values[0])
+            name = self.put(lrp.Repeat(steps), flow.values[0])
         else:
             self.refuse("repeats a vector for a number of steps that is not known")
         self.stepped.setdefault(steps, name)
@@ -564,7 +550,7 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        is_activation = last is not None and isinstance(last.layer, Activation)
+        is_activation = last is not None and isinstance(last.layer, lrp.Activation)
         if last is not None and is_activation and output == "linear" and last.layer.activation == "sigmoid":
             name, output = last.inputs[0], "sigmoid"
         if output != "linear":

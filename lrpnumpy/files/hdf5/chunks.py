@@ -43,7 +43,8 @@ class Grid:
         if address == UNDEFINED or not self.count:
             return found
         if listed in (types.TREE_1, types.TREE_2):
-            at, places = (self._tree_1 if listed == types.TREE_1 else self._tree_2)(file, address)
+            tree = {types.TREE_1: self._tree_1, types.TREE_2: self._tree_2}[listed]
+            at, places = tree(file, address)
             if (at >= np.array(self.grid, np.uint64)).any():
                 raise Refused(OUTSIDE)
             numbers = np.ravel_multi_index(tuple(at.T.astype(np.int64)), self.grid)
@@ -57,7 +58,7 @@ class Grid:
             file.check(address, (int(numbers[-1]) + 1) * self.bytes)
             found[0], found[1] = address + numbers * self.bytes, self.bytes
         else:
-            numbers, list_of = self._numbers(), _fixed if listed == types.FIXED else _extensible
+            numbers, list_of = self._numbers(), {types.FIXED: _fixed, types.EXTENSIBLE: _extensible}[listed]
             parts, size = list_of(file, address, self._filtered, int(numbers[-1]) + 1)
             rows = np.frombuffer(b"".join(parts), np.uint8).reshape(-1, size)
             there = numbers < len(rows)
@@ -80,7 +81,10 @@ class Grid:
     def _columns(self, rows: np.ndarray) -> np.ndarray:
         """Address, and where there are filters, size and mask, from rows of bytes."""
         end = rows.shape[1]
-        if not (13 <= end <= 20 if self._filtered else end == 8):
+        widths = range(8, 9)
+        if self._filtered:
+            widths = range(13, 21)
+        if end not in widths:
             raise Refused(f"has a list of chunks with entries of {end} bytes")
         wide = np.zeros((len(rows), 24), np.uint8)
         wide[:, :8] = rows[:, :8]
@@ -163,17 +167,22 @@ def _entries(
     """
     pages = -(-count // page) if count > page else 0
     if not pages:
-        content = count * size
+        inside = count * size
     elif flags is None:
-        content = -(-pages // 8)
+        inside = -(-pages // 8)
     else:
-        content = 0
-    body = file.checked(place, 14 + skip + content + 4, sign, 10 + skip)
-    found, start = [body.take(content)], place + len(body.data) + 4
+        inside = 0
+    body = file.checked(place, 14 + skip + inside + 4, sign, 10 + skip)
+    found, start = [body.take(inside)], place + len(body.data) + 4
     if pages:
-        here = np.unpackbits(np.frombuffer(found.pop(), np.uint8), count=pages) if flags is None else flags
-        for flag in here.tolist():
+        bits = found.pop()
+        if flags is None:
+            flags = np.unpackbits(np.frombuffer(bits, np.uint8), count=pages)
+        for is_written in flags.tolist():
             length = min(page, count) * size
-            found.append(file.checked(start, length + 4, b"").data if flag else b"\xff" * length)
+            content = b"\xff" * length
+            if is_written:
+                content = file.checked(start, length + 4, b"").data
+            found.append(content)
             start, count = start + length + 4, count - page
     return found

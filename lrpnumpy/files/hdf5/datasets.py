@@ -45,7 +45,9 @@ class Dataset:
         """
         if not math.prod(self.shape):
             return
-        self._filters = filters_of(self._filter.cursor().data, self.kind.size) if self._filter else []
+        self._filters: list[int] = []
+        if self._filter is not None:
+            self._filters = filters_of(self._filter.cursor().data, self.kind.size)
         if self._filters and not self.layout.chunk:
             raise Refused("has filters though it is not stored in chunks; it is damaged")
         self._grid = Grid(self.shape or (1,), self._most, self.layout, self.kind.size, bool(self._filters))
@@ -58,7 +60,9 @@ class Dataset:
             raise Refused(f"declares {declared:,} bytes, the file has {min(there, room):,} for them")
         if declared > most:
             raise Refused(f"has chunks of {self._grid.chunk}, together over {most:,} bytes")
-        least, largest = (0, 2 * whole + 1024) if self._filters else (whole, whole)
+        least = largest = whole
+        if self._filters:
+            least, largest = 0, 2 * whole + 1024
         if (wrong := sizes[(sizes < least) | (sizes > largest)]).size:
             raise Refused(f"has {wrong[0]:,} bytes for what is {whole:,} bytes when unpacked; it is damaged")
         if (start > room - sizes).any():
@@ -70,7 +74,8 @@ class Dataset:
 
     def whole(self) -> np.ndarray:
         """All values, as they are stored."""
-        return self.rows(0, self.shape[0] if self.shape else 1).reshape(self.shape)
+        length, *_ = self.shape or (1,)
+        return self.rows(0, length).reshape(self.shape)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """The rows from `start` to before `stop`, cut at the end of the dataset as NumPy cuts a slice."""

@@ -25,15 +25,16 @@ def filters_of(data: bytes, size: int) -> list[int]:
     version, count = said.numbers("BB")
     if version not in (1, 2):
         raise Refused(f"has a list of filters of version {version}, which is not read")
-    said.take(6 if version == 1 else 0)
+    first = version == 1  # which fills names and values up to multiples of 8 bytes
+    said.take(6 * first)
     for _ in range(count):
         code = said.number(2)
-        length = said.number(2) if version == 1 or code >= 256 else 0
+        length = said.number(2 * (first or code >= 256))
         _, values = said.numbers("HH")
         name = said.take(length).rstrip(b"\0").decode("utf-8", "replace")
-        said.take(-length % 8 if version == 1 else 0)
+        said.take(-length % 8 * first)
         given = said.numbers(f"{values}I")
-        said.take(4 * (values % 2) if version == 1 else 0)
+        said.take(4 * (values % 2) * first)
         if code not in (DEFLATE, SHUFFLE, FLETCHER):
             called = _NAMES.get(code) or name[:40] or "a filter without a name"
             raise Refused(
@@ -60,7 +61,7 @@ def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int, ti
         elif applied[k] == SHUFFLE:
             data = unshuffled(data, size)
         else:
-            data = _inflated(data, whole + (_CHECKSUM if FLETCHER in applied[:k] else 0), tick)
+            data = _inflated(data, whole + _CHECKSUM * (FLETCHER in applied[:k]), tick)
     if len(data) != whole:
         raise Refused(f"has a chunk of {len(data):,} bytes when unpacked, it must have {whole:,}; it is damaged")
     return data
@@ -82,7 +83,7 @@ def _inflated(data: bytes, size: int, tick: Callable[[], None]) -> bytes:
         raise Refused(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
     if left != 1 or not unpack.eof or unpack.unused_data:
         raise Refused(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
-    return found[0] if len(found) == 1 else b"".join(found)
+    return b"".join(found)
 
 
 def unshuffled(data: bytes, size: int) -> bytes:
@@ -103,7 +104,7 @@ def fletcher32(data: bytes) -> int:
     Over the big-endian 16-bit words w_1 … w_n of the data, the low half is the sum of w_k and the high half that of
     (n + 1 - k) w_k, modulo 65535; a multiple of 65535 other than 0 counts as 65535.
     """
-    words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2") if data else np.empty(0, ">u2")
+    words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2")
     low = high = 0
     for start in range(0, len(words), 1 << 16):
         block = words[start : start + (1 << 16)].astype(np.int64)

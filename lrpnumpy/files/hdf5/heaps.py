@@ -42,7 +42,9 @@ def strings(heap_at: Callable[[int], dict[int, bytes]], data: bytes, count: int)
     said, found, most = Cursor(data), [], MAX_TEXT
     for _ in range(count):
         length, heap, number = said.numbers("IQI")
-        there = heap_at(heap).get(number, b"") if length else b""
+        there = b""
+        if length:
+            there = heap_at(heap).get(number, b"")
         if length > len(there):
             raise Refused(f"has a string of {length:,} bytes, of which {len(there):,} are there")
         if (most := most - length) < 0:
@@ -66,7 +68,9 @@ class Fractal:
         self._length = min(width_of(direct - 1), width_of(largest))
         self._direct_rows = log2(direct) - log2(self._start) + 2
         self._huge, self._block = huge, cache(self._data)
-        self._blocks = sorted(self._walk(root, rows)) if rows else [(0, root, self._start)]
+        self._blocks = [(0, root, self._start)]
+        if rows:
+            self._blocks = sorted(self._walk(root, rows))
 
     def _walk(self, root: int, rows: int) -> list[tuple[int, int, int]]:
         """Offset, address and size of every block with data. The rows of a table have blocks of 1, 1, 2, 4, 8, … sizes.

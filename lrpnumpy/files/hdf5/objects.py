@@ -7,6 +7,7 @@ IV.A.2.v); groups of old files have a table of symbols (III.B, III.C).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -84,13 +85,14 @@ def root_of(file: Pieces) -> int:
     version = file.cut(len(SIGNATURE), 1)[0]
     if version > 3:
         raise Refused(f"has a superblock of version {version}, which is not read")
-    new = version >= 2
-    block = file.checked(0, 48, SIGNATURE, 1) if new else file.cursor(0, 96 + 4 * version, SIGNATURE)
-    block.take(0 if new else 5)  # versions
+    if version >= 2:
+        block, addresses = file.checked(0, 48, SIGNATURE, 1), "x4Q"
+    else:
+        block, addresses = file.cursor(0, 96 + 4 * version, SIGNATURE), f"{9 + 4 * version}x6Q"
+        block.take(5)  # versions
     if block.take(2) != b"\x08\x08":
         raise Refused("has addresses or sizes of other than 8 bytes")
-    block.take(1 if new else 9 + 4 * version)  # flags, and sizes of nodes, which the nodes say themselves
-    base, _, end, *_, root = block.numbers("4Q" if new else "6Q")
+    base, _, end, *_, root = block.numbers(addresses)  # behind flags and sizes of nodes, which nodes say themselves
     if end - base > file.size - file.base:
         raise Refused(f"has {file.size - file.base:,} bytes instead of {end - base:,}, it is truncated")
     return root
@@ -100,24 +102,23 @@ def messages(file: Pieces, address: int) -> list[Message]:
     """The messages in an object's header, which may go on elsewhere in the file."""
     found: list[Message] = []
     new = file.cut(address, 4) == b"OHDR"
-    tracked = False  # whether messages have a number
     if new:
         version, flags = file.cut(address + 4, 2)
-        tracked = bool(flags & 4)
+        head = "BHB" + "xx" * bool(flags & 4)  # of a message, which may have a number
         start = 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
         width = 1 << (flags & 3)
         length = int.from_bytes(file.cut(address + start, width), "little")
         blocks = [(address, file.checked(address, start + width + length + 4, b"OHDR", start + width - 4))]
     else:
         version, _, _, _, length = file.cursor(address, 12).numbers("BBHII")
+        head = "HHBxxx"
         blocks = [(address + 16, file.cursor(address + 16, length))]
     if version != 1 + new:
         raise Refused(f"has an object of version {version} at {address:,}, which is not read")
     for place, block in walked(blocks):
-        while block.left >= (4 + 2 * tracked if new else 8):
+        while block.left >= struct.calcsize(f"<{head}"):
             file.budget.visit("")
-            kind, size, flags = block.numbers("BHB" if new else "HHB")
-            block.take(2 * tracked if new else 3)
+            kind, size, flags = block.numbers(head)
             one = Message(kind, bool(flags & 2), block.take(size), place + block.at - size)
             if kind > LAST and flags & 128:
                 raise Refused(f"has a required message of kind {kind}, which is not supported")
@@ -125,7 +126,10 @@ def messages(file: Pieces, address: int) -> list[Message]:
                 found.append(one)
                 continue
             further, size = Cursor(one.data).numbers("QQ")
-            blocks.append((further, file.checked(further, size, b"OCHK") if new else file.cursor(further, size)))
+            if new:
+                blocks.append((further, file.checked(further, size, b"OCHK")))
+            else:
+                blocks.append((further, file.cursor(further, size)))
     return found
 
 
@@ -133,7 +137,7 @@ def _many(file: Pieces, info: bytes, width: int, kind: int, name: slice) -> Iter
     """The messages in a heap; `name` is where each record of the tree beside it has the name of one."""
     said = Cursor(info)
     _, flags = said.numbers("BB")
-    said.take(width if flags & 1 else 0)
+    said.take(width * (flags & 1))
     heap, tree = said.numbers("QQ")
     if heap != UNDEFINED:
         objects = Fractal(file, heap)
@@ -155,7 +159,7 @@ def _symbols(file: Pieces, tree: int, heap: int) -> Iterator[tuple[bytes, Link]]
             if not 0 <= start < end:
                 raise Refused("has a name outside the names of its group")
             file.budget.hold("", end - start)
-            yield names[start:end], _OTHER[1] if cached == 2 else address
+            yield names[start:end], {2: _OTHER[1]}.get(cached, address)
 
 
 def _link(data: bytes) -> tuple[bytes, Link]:
@@ -163,29 +167,29 @@ def _link(data: bytes) -> tuple[bytes, Link]:
     version, flags = said.numbers("BB")
     if version != 1:
         raise Refused(f"has a link of version {version}, which is not read")
-    kind = said.number(1) if flags & 8 else 0
+    kind = said.number(bool(flags & 8))
     said.take(8 * bool(flags & 4) + bool(flags & 16))
     name = said.take(said.number(1 << (flags & 3)))
-    return name, _OTHER.get(kind, "a link of a foreign kind") if kind else said.number(8)
+    if kind:
+        return name, _OTHER.get(kind, "a link of a foreign kind")
+    return name, said.number(8)
 
 
-def _own_attribute(one: Message) -> tuple[bytes, Attribute]:
-    if one.shared:
+def _attribute(data: bytes, shared: bool = False) -> tuple[bytes, Attribute]:
+    if shared:
         raise Refused(SHARED)
-    return _attribute(one.data)
-
-
-def _attribute(data: bytes) -> tuple[bytes, Attribute]:
     said = Cursor(data)
     version, flags, *lengths = said.numbers("BBHHH")
     if version not in (1, 2, 3):
         raise Refused(f"has an attribute of version {version}, which is not read")
-    flags = flags if version > 1 else 0
     said.take(version == 3)  # which characters its name has
+    multiple = 1
+    if version == 1:  # no flags, and parts are filled up to multiples of 8 bytes
+        flags, multiple = 0, 8
     parts = []
     for length in lengths:
         parts.append(said.take(length))
-        said.take(-length % 8 if version == 1 else 0)
+        said.take(-length % multiple)
     name, kind, space = parts
     found = Message(TYPE, bool(flags & 1), kind), Message(SPACE, bool(flags & 2), space)
     return name.split(b"\0")[0], (*found, said.take(said.left))
@@ -198,6 +202,6 @@ _LINKS: dict[int, Callable[[Pieces, Message], Iterable[tuple[bytes, Link]]]] = {
     LINK_INFO: lambda file, one: map(_link, _many(file, one.data, 8, LINKS, slice(4, None))),
 }
 _ATTRIBUTES: dict[int, Callable[[Pieces, Message], Iterable[tuple[bytes, Attribute]]]] = {
-    ATTRIBUTE: lambda file, one: [_own_attribute(one)],
+    ATTRIBUTE: lambda file, one: [_attribute(one.data, one.shared)],
     ATTRIBUTE_INFO: lambda file, one: map(_attribute, _many(file, one.data, 2, ATTRIBUTES, slice(0, 8))),
 }

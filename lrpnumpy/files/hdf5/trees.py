@@ -37,16 +37,20 @@ def records(file: Pieces, address: int, kind: int) -> np.ndarray:
         raise Refused(f"has another tree at {address:,} than there should be")
     file.budget.level("", depth)
     pointers = _pointers(node, size, depth)
-    found, nodes = [b""], [(root, count, depth)] if root != UNDEFINED else []
+    found, nodes = [b""], [(root, count, depth)]
+    if root == UNDEFINED:
+        nodes = []
     for place, count, level in walked(nodes):
         width, inner = pointers[level]
-        length = 6 + count * size + (count + 1) * (8 + width + inner if level else 0) + 4
-        block = file.checked(place, length, b"BTIN" if level else b"BTLF")
+        sign, children = b"BTLF", 0
+        if level:
+            sign, children = b"BTIN", count + 1
+        block = file.checked(place, 6 + count * size + children * (8 + width + inner) + 4, sign)
         if block.numbers("BB") != (0, kind):
             raise Refused(f"has a node of another tree at {place:,}")
         found.append(block.take(count * size))
         file.budget.visit("", count)
-        for _ in range(count + 1 if level else 0):
+        for _ in range(children):
             nodes.append((block.number(8), block.number(width), level - 1))
             block.take(inner)
     rows = np.frombuffer(b"".join(found), np.uint8).reshape(-1, size)

@@ -52,7 +52,7 @@ def kind_of(message: Message) -> Kind:
         raise Refused(f"has a type of version {version >> 4}, which is not read")
     letter = ""
     if group == _WHOLE and said.numbers("HH") == (0, 8 * size) and size in (1, 2, 4, 8):
-        letter = "i" if low & 8 else "u"
+        letter = "ui"[bool(low & 8)]
     elif group == _FLOAT and said.numbers("HHBBBBI") == _IEEE.get(size) and low & 0x70 == 0x20 and high == 8 * size - 1:
         letter = "f"
     if letter:
@@ -73,9 +73,12 @@ def space_of(message: Message) -> tuple[Shape | None, Shape]:
         raise Refused(f"has a shape of {rank} axes in version {version}, which is not read")
     if version == 1:
         said.take(4)
-    shape = said.numbers(f"{rank}Q")
-    most = said.numbers(f"{rank}Q") if flags & 1 else shape
-    return None if version == 2 and kind == 2 else shape, most
+    shape = most = said.numbers(f"{rank}Q")
+    if flags & 1:
+        most = said.numbers(f"{rank}Q")
+    if version == 2 and kind == 2:
+        return None, most
+    return shape, most
 
 
 def layout_of(message: Message) -> DataLayout:
@@ -110,4 +113,6 @@ def texts(data: bytes, kind: Kind, count: int) -> list[bytes]:
     words: list[bytes] = np.frombuffer(data, kind.dtype, count).tolist()  # without the NULs at the end
     if kind.padding == NULL_TERMINATED:
         return [word.split(b"\0")[0] for word in words]
-    return [word.rstrip(b" ") for word in words] if kind.padding == SPACE_PADDED else words
+    if kind.padding == SPACE_PADDED:
+        return [word.rstrip(b" ") for word in words]
+    return words

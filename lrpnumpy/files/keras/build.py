@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, UserCodeError, WeightFileError
+from lrpnumpy.files.build.constants import as_list
 from lrpnumpy.files.build.layers import OPERATIONS
-from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
+from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, product
 from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
 from lrpnumpy.files.operations import OperationNode
@@ -59,12 +60,16 @@ class KerasInput:
 
     def made(self) -> Input:
         """The input of the model."""
-        mask = self.mask if self.skips else None
+        mask, pad = None, None
+        if self.skips:
+            mask = self.mask
         if self.embedding is None:
             return Input(self.size, self.steps, mask_value=mask)
-        given = {name: getattr(self.embedding, name) for name in ("vocabulary", "unknown", "tokenizer")}
-        embedding = Embedding(self.embedding.E, **given, mask=None if mask is None else int(mask))
-        pad = None if self.length is None else (self.length, "post", 0, "post")
+        embedding = self.embedding
+        if mask is not None:
+            embedding = replace(embedding, mask=int(mask))
+        if self.length is not None:
+            pad = (self.length, "post", 0, "post")
         return Input(self.size, self.steps, embedding=embedding, pad=pad)
 
 
@@ -149,13 +154,14 @@ class KerasBuild(NetworkBuild):
                     "takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it"
                 )
             (vector,) = self.meant(call, [x.widened([1]) for x in xs])
-            return [vector] if shapes else [vector.taking(1, 0)]
+            if not shapes:
+                vector = vector.taking(1, 0)
+            return [vector]
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
         """The outputs of a layer by the function for its class."""
-        found = self.meanings[call.layer.kind](self, call, values)
-        return found if isinstance(found, list) else [found]
+        return as_list(self.meanings[call.layer.kind](self, call, values))
 
     def plain(self, call: KerasCall) -> None:
         """Refuse a call with more than values, but for Dropout that goes on after training."""
@@ -203,7 +209,8 @@ class KerasBuild(NetworkBuild):
         self, layer: KerasLayer, s: Fields, shapes: Sequence[Shape], bias: Shape, paths: Sequence[str] | None = None
     ) -> list[Any]:
         """The arrays of a layer, or those at `paths`; the last one is its bias, or None if it has none."""
-        paths = list(self.paths(layer).values()) if paths is None else paths
+        if paths is None:
+            paths = list(self.paths(layer).values())
         if s.boolean("use_bias", True):
             return self.take(layer, paths, [*shapes, bias])
         return [*self.take(layer, paths, shapes), None]
@@ -214,19 +221,22 @@ class KerasBuild(NetworkBuild):
         """An input of the whole network; what it holds is known once something takes it."""
         shape = next((s for key in SHAPES if isinstance(s := layer.settings.value.get(key), list)), None)
         self.where, name = layer.settings.where, self.fresh(layer.name)
-        inner = None if shape is None else shape[1:]
-        entry = self.entries[name] = KerasInput(ref, inner)
-        if inner is None:
+        entry = self.entries[name] = KerasInput(ref, shape)
+        if shape is None:
             return self._of_entry(name, STEPS)
+        entry.shape = inner = shape[1:]
         *places, last = map(as_length, inner or [None])
         entry.steps = len(inner) != 1
-        steps: Any = places[0] if places and len(inner) < 4 and places[0] else STEPS
+        steps: Any = STEPS
+        if len(inner) in (2, 3):
+            steps = places[0] or STEPS
         if len(inner) == 3 and places[1] and last:  # places and features of each step, which are one vector here
             entry.size = product([places[1], last])
             value = self._of_entry(name, steps)
             self.note(f"a step of {name!r} has {places[1]} places of {last} numbers; relevance is for each")
             return replace(value, axes=("N", "T", "F", "F"), index=value.index.reshape(places[1], last))
-        entry.size = last if len(inner) < 3 else None
+        if len(inner) < 3:
+            entry.size = last
         return self._of_entry(name, steps)
 
     def _of_entry(self, name: str, steps: Any, **change: Any) -> NetworkValue:
@@ -234,26 +244,35 @@ class KerasBuild(NetworkBuild):
         entry = self.entries[name]
         self.room(entry.size or 0)
         self.sizes[name] = Size(entry.size or 0, entry.steps, f"value {name!r}")
-        axes = ("N", "T", "F") if entry.steps else ("N", "F")
-        return NetworkValue((name,), axes, np.arange(entry.size or 0), steps if entry.steps else 1, **change)
+        index = np.arange(entry.size or 0)
+        if entry.steps:
+            return NetworkValue((name,), SERIES, index, steps, **change)
+        return NetworkValue((name,), VECTOR, index, **change)
 
     def embedded_entry(self, name: str, embedding: Embedding, steps: Any, mask: bool) -> NetworkValue:
         """The vectors of the token ids of an input."""
         entry = self.entries[name]
-        entry.embedding, entry.size, entry.mask = embedding, embedding.size, 0.0 if mask else None
-        return self._of_entry(name, steps, mask=name if mask else None)
+        entry.embedding, entry.size, entry.mask = embedding, embedding.size, None
+        if not mask:
+            return self._of_entry(name, steps)
+        entry.mask = 0.0
+        return self._of_entry(name, steps, mask=name)
 
     def whole(self, x: NetworkValue) -> KerasInput | None:
         """The input that a value is, all of its features; None for any other value."""
-        entry = self.entries.get(x.values[0]) if len(x.values) == 1 else None
-        if entry is None or (x.width and not np.array_equal(x.index.reshape(-1), np.arange(entry.size or 0))):
+        entry = self.entries.get("".join(x.values[:1]))
+        if entry is None or len(x.values) > 1:
+            return None
+        if x.width and not np.array_equal(x.index.reshape(-1), np.arange(entry.size or 0)):
             return None
         return entry
 
     def raw(self, x: NetworkValue) -> KerasInput | None:
         """The same, unless it is an input of token ids."""
         entry = self.whole(x)
-        return entry if entry is not None and entry.embedding is None else None
+        if entry is None or entry.embedding is not None:
+            return None
+        return entry
 
     def value(self, layer: KerasLayer, x: NetworkValue, width: int | None = None) -> NetworkValue:
         """A value as another layer takes it: after its sigmoid or softmax, and of a known number of features.
@@ -278,7 +297,9 @@ class KerasBuild(NetworkBuild):
             if width is None:
                 self.refuse("takes an input of which the file does not say how many features it has")
             entry.size = width
-        return x if x.width else self._of_entry(x.values[0], x.steps, mask=x.mask)
+        if x.width:
+            return x
+        return self._of_entry(x.values[0], x.steps, mask=x.mask)
 
     def operation(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
         """The result of an operation of the builder, with any axes."""

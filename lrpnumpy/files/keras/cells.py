@@ -24,7 +24,9 @@ def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Seque
     if kind == "SimpleRNN":
         K, R, bias = b.with_bias(layer, s, [(D, u), (u, u)], (u,), paths)
         return lrp.RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), bias)
-    gates = 3 if kind.endswith("GRU") else 4
+    gates = 4
+    if kind.endswith("GRU"):
+        gates = 3
     b.note(_NOTES[gates])
     after = gates == 3 and s.boolean("reset_after", False)
     if kind.startswith("CuDNN"):
@@ -39,17 +41,23 @@ def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Seque
         U, W, bias = (np.stack([arrays[3 * g + k].T for g in _KERAS_1[gates]]) for k in range(3))
         after = False
     else:
-        shape = (2, gates * u) if after else (gates * u,)
+        shape = (2,) * after + (gates * u,)
         K, R, bias = b.with_bias(layer, s, [(D, gates * u), (u, gates * u)], shape, paths)
         U, W = K.T.reshape(gates, u, D), R.T.reshape(gates, u, u)
         if bias is not None:
             bias = bias.reshape(*shape[:-1], gates, u)
     if gates == 4:
         return lrp.LSTM(U, W, bias)
-    return _after(U, W, bias) if after else lrp.GRU(U, W, bias, reset_after=False)
+    if after:
+        return _after(U, W, bias)
+    return lrp.GRU(U, W, bias, reset_after=False)
 
 
 _NOTES = {3: "Keras' gates z, r, h are taken as z, r, n", 4: "Keras' gates i, f, c, o are taken as i, f, g, o"}
+_CUDNN_NOTES = {
+    3: "CuDNNGRU: blocks are stored transposed",
+    4: "CuDNNLSTM: blocks are stored transposed, and its two biases are added",
+}
 _KERAS_1 = {3: (0, 1, 2), 4: (0, 2, 1, 3)}  # positions of our gates in Keras 1
 
 
@@ -67,9 +75,7 @@ def _cudnn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U (G,u,D), W (G,u,u) and both biases (2,G,u) of a layer made for cuDNN."""
     K, R, both = b.take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
-    joined = ", and its two biases are added" if count == 4 else ""
-    kind = "CuDNNLSTM" if count == 4 else "CuDNNGRU"
-    b.note(f"{kind}: blocks are stored transposed{joined}")
+    b.note(_CUDNN_NOTES[count])
     # The numbers of a gate's block, row by row, are those of the matrix that cuDNN multiplies x with.
     U = np.stack([block.reshape(u, len(K)) for block in np.split(K, count, axis=1)])
     return U, np.stack(np.split(R, count, axis=1)), both.reshape(2, count, u)
@@ -93,12 +99,17 @@ def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         each = len(paths) if len(cells) == 1 else 2 + inner.boolean("use_bias", True)
         own, paths = paths[:each], paths[each:]
         cell = _cell(b, layer, kind, inner, own, x.width)
-        count = len(cell.OUTPUTS) - 1
-        given, starts = (starts, []) if k + 1 == len(cells) else (starts[:count], starts[count:])
-        x = b.vectors(cell, x, *given, name=layer.name if k + 1 == len(cells) else f"{layer.name}_{k}")
+        count, name = len(cell.OUTPUTS) - 1, f"{layer.name}_{k}"
+        if k + 1 == len(cells):
+            count, name = len(starts), layer.name
+        x = b.vectors(cell, x, *starts[:count], name=name)
+        starts = starts[count:]
         states += _states(x, cell)
-    out = x if s.boolean("return_sequences", False) else _last(x)
-    return [out, *(states if s.boolean("return_state", False) else ())]
+    if not s.boolean("return_state", False):
+        states = []
+    if s.boolean("return_sequences", False):
+        return [x, *states]
+    return [_last(x), *states]
 
 
 def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
@@ -151,7 +162,9 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         merge = layer.one_of("merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
         out = b.vectors(lrp.Bidirectional(forward, backward, _MERGES[merge]), x)
-        return [out if sequences else _last(out)]
+        if not sequences:
+            out = _last(out)
+        return [out]
     if len(starts) % 2:
         b.refuse(f"has {len(starts)} initial states, which cannot be split into forward and backward ones")
     half = len(starts) // 2
@@ -161,8 +174,11 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     ends = [_last(ahead), _last(back)]
     if sequences:
         ends = [ahead, b.vectors(lrp.Reverse(), back, name=f"{layer.name}_in_order")]
-    joined = ends if merge is None else [b.vectors(_JOINS[merge](), *ends)]
-    return [*joined, *((*_states(ahead, forward), *_states(back, backward)) if returns else ())]
+    if merge is not None:
+        ends = [b.vectors(_JOINS[merge](), *ends)]
+    if returns:
+        ends += [*_states(ahead, forward), *_states(back, backward)]
+    return ends
 
 
 def _directions(b: KerasBuild, layer: KerasLayer) -> tuple[str, list[Fields]]:

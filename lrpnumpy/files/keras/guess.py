@@ -6,6 +6,7 @@ Activations, readout and output are taken from the caller's hints, or assumed wi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -70,13 +71,15 @@ def guess(source: Source, groups: Groups, hints: Hints, beside: Groups = ()) -> 
             raise source.error(
                 "",
                 f"holds Keras weights without their configuration, and {name!r:.80} is not clear without; "
-                f"{_example(groups)}; or {advice}",
+                f"{_example((*groups, *beside))}; or {advice}",
             )
-    chain = _chain(source, parts, placed)
+    chain = _chain(parts, placed)
     if chain is None:
         shown = ", ".join(f"{part.name} ({part.inputs} to {part.outputs})" for part in parts[:20])
         raise source.error(
-            "", f"holds Keras weights without their configuration, which fit in no single order: {shown}; {advice}"
+            "",
+            f"holds Keras weights without their configuration, which fit in no single order: {shown}; "
+            f"{_example((*groups, *beside))}; or {advice}",
         )
     readout, output = hints.readout or named, hints.output or "linear"
     if readout not in _READOUTS:
@@ -221,29 +224,17 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
     return _Part(name, kind, D, u, settings)
 
 
-def _chain(source: Source, parts: list[_Part], free: Sequence[str]) -> list[_Part] | None:
-    """The only order in which each layer takes what the before before gives.
+_RANKS = {"Embedding": 0, "AttentionWeightedAverage": 2, "Dense": 3}  # of layers in a chain; recurrent ones have 1
 
-    Layers of before class stay in their order, except for those that are `free`.
+
+def _chain(parts: list[_Part], free: Sequence[str]) -> list[_Part] | None:
+    """The layers in the usual order: an embedding, recurrent layers of one class, Dense layers; None where it is open.
+
+    Layers of one class are in the order of the file, which those that are `free` do not have.
     """
-    lanes: dict[str, list[_Part]] = {}
-    for part in parts:
-        lanes.setdefault(part.name if part.name in free else f"the class {part.kind}", []).append(part)
-    orders: list[list[_Part]] = []
-
-    def go(left: dict[str, int], done: list[_Part]) -> None:
-        source.budget.visit("")
-        if len(done) == len(parts):
-            orders.append(done)
-        for lane, number in left.items() if len(orders) < 2 else ():
-            if number == len(lanes[lane]):
-                continue
-            part = lanes[lane][number]
-            if not done or part.inputs == done[-1].outputs:
-                if part.kind != "Dense" and any(before.kind == "Dense" for before in done):
-                    continue  # a head is at the end
-                go({**left, lane: number + 1}, [*done, part])
-
-    if len(parts) <= 50:
-        go(dict.fromkeys(lanes, 0), [])
-    return orders[0] if len(orders) == 1 else None
+    chain = sorted(parts, key=lambda part: _RANKS.get(part.kind, 1))
+    kinds = [part.kind for part in chain]
+    is_open = any(kinds.count(part.kind) > 1 for part in chain if part.name in free)
+    if is_open or len({*kinds} - {*_RANKS}) > 1 or any(a.outputs != b.inputs for a, b in pairwise(chain)):
+        return None
+    return chain

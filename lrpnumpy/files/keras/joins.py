@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import is_same
 from lrpnumpy.files.build.constants import LAST
-from lrpnumpy.files.build.network import NetworkValue
+from lrpnumpy.files.build.network import VECTOR, NetworkValue
 from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer, without_list
 from lrpnumpy.layers.base import ABSENT
@@ -42,7 +42,10 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         return b.vectors(_MANY[kind](), *xs)
     out = xs[0]
     for x in xs[1:]:
-        out = _product(b, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
+        if kind == "Multiply":
+            out = _product(b, out, x)
+        else:
+            out = extreme(b, layer, kind, out, x)
     return out
 
 
@@ -64,8 +67,9 @@ _MANY: dict[str, Any] = {
 def _constant(call: KerasCall) -> float | None:
     """The one number that a call has beside its value."""
     given = [*(argument for argument in call.others if argument is not None), *call.options.values()]
-    is_number = len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30
-    return given[0] if is_number else None
+    if len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30:
+        return float(given[0])
+    return None
 
 
 def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width: bool) -> list[NetworkValue]:
@@ -86,9 +90,8 @@ def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width:
 
 def _product(b: KerasBuild, first: NetworkValue, second: NetworkValue) -> NetworkValue:
     """Elementwise; a side that comes from a sigmoid or a softmax is a gate, unless both do."""
-    gate: Literal["first", "second"] | None = None
-    if _is_gate(b, first) != _is_gate(b, second):
-        gate = "first" if _is_gate(b, first) else "second"
+    gates: dict[tuple[bool, bool], Literal["first", "second"]] = {(True, False): "first", (False, True): "second"}
+    gate = gates.get((_is_gate(b, first), _is_gate(b, second)))
     return b.vectors(lrp.Multiply(gate), first, second)
 
 
@@ -107,10 +110,12 @@ def _is_gate(b: KerasBuild, x: NetworkValue) -> bool:
 
 def extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, other: NetworkValue) -> NetworkValue:
     """max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b)."""
-    pair = (other, one) if kind == "Maximum" else (one, other)
+    pair, outer = (one, other), _MANY["Subtract"]
+    if kind == "Maximum":
+        pair, outer = (other, one), _MANY["Add"]
     difference = b.vectors(lrp.Subtract(), *pair, name=f"{layer.name}_difference")
     above = b.vectors(lrp.Activation("relu"), difference, name=f"{layer.name}_above")
-    return b.vectors(lrp.Add() if kind == "Maximum" else lrp.Subtract(), one, above)
+    return b.vectors(outer(), one, above)
 
 
 def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
@@ -118,38 +123,41 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     layer = call.layer
     b.plain(call)
     axes = layer.settings.value.get("axes")
-    axes = [axes, axes] if type(axes) is int else axes
+    if type(axes) is int:
+        axes = [axes, axes]
     if len(xs) != 2 or not isinstance(axes, list) or len(axes) != 2 or layer.settings.value.get("normalize"):
         b.refuse("must have two inputs, one or two axes, and normalize=False")
-    one, other = xs
-    ranks = [len(x.axes) for x in xs]
-    first, second = (axis % rank if type(axis) is int else -1 for axis, rank in zip(axes, ranks, strict=True))
-    if WEIGHTS in (one.part_of[:1], other.part_of[:1]) and (first, second) == (1, 1):
-        weights, series = (one, other) if one.part_of[:1] == WEIGHTS else (other, one)
-        query, key = weights.part_of[1:]
-        return _attention(b, layer, lrp.Attention(), [query, b.with_steps(layer, series), key])
-    if one.part_of[:1] == WEIGHTS and (first, second) == (2, 1):
-        query, key = one.part_of[1:]
-        return _attention(b, layer, lrp.Attention(), [query, b.with_steps(layer, other), key])
+    over = tuple(_axis(axis, x) for axis, x in zip(axes, xs, strict=True))
+    for weights, series in (xs, xs[::-1]):
+        of_one_query = over == (1, 1) and not weights.has_steps
+        if weights.part_of[:1] == WEIGHTS and (of_one_query or (over == (2, 1) and weights is xs[0])):
+            query, key = weights.part_of[1:]
+            return _attention(b, layer, lrp.Attention(), [query, b.with_steps(layer, series), key])
     one, other = (b.value(layer, x) for x in xs)
-    if (first, second) == (1, 1) and not one.has_steps and not other.has_steps:
-        width = one.width
+    vector, series = sorted((one, other), key=lambda x: x.has_steps)
+    if over == (1, 1) and not series.has_steps:
         product = _product(b, one, other)
-        return b.vectors(lrp.Dense(np.ones((1, width), np.float32)), product, name=f"{layer.name}_sum")
-    if (first, second) == (1, 1) and one.has_steps != other.has_steps:
-        weights, series = (other, one) if one.has_steps else (one, other)
+        return b.vectors(lrp.Dense(np.ones((1, one.width), np.float32)), product, name=f"{layer.name}_sum")
+    if over == (1, 1) and not vector.has_steps:
+        weights = vector
         if series.length != weights.width:
             b.refuse("must have as many weights as the series has steps")
         weights = b.vectors(lrp.Reshape(1), weights, name=f"{layer.name}_weights", steps=series.steps)
         wide, series = _alike(b, layer, [weights, b.sees_padding(layer, series)], True)
         product = _product(b, wide, series)
         return b.vectors(lrp.Sum(), product, name=f"{layer.name}_sum")
-    if (first, second) == (2, 2) and one.has_steps and other.has_steps:
+    if over == (2, 2) and vector.has_steps:
         return replace(one, values=(), part_of=(*PRODUCTS, one, other))
-    if {first, second} == {1, 2} and one.has_steps != other.has_steps:  # one query: a score for each step
-        series, query = (one, other) if one.has_steps else (other, one)
-        return NetworkValue((), ("N", "F"), np.zeros(1, int), part_of=(*PRODUCTS, query, series))
+    if {*over} == {1, 2} and not vector.has_steps:  # one query: a score for each step
+        return NetworkValue((), VECTOR, np.zeros(1, int), part_of=(*PRODUCTS, vector, series))
     b.refuse(f"is not supported with the axes {axes} of these inputs")
+
+
+def _axis(axis: Any, x: NetworkValue) -> int:
+    """An axis counted from 0; -1 where the setting is none."""
+    if type(axis) is not int:
+        return -1
+    return axis % len(x.axes)
 
 
 # -------------------------------------------------------------------------------------------------------- attention
@@ -184,7 +192,7 @@ def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     scaled = s.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":
-        return _attention(b, layer, lrp.Attention(numbers[0] if scaled else 1.0, causal), xs)
+        return _attention(b, layer, lrp.Attention(*numbers or [1.0], causal), xs)
     width = xs[0].width
     weight = np.full(width, numbers[-1], np.float32)
     query, value, key = xs[0], xs[1], xs[-1]
@@ -231,7 +239,8 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue])
         Wq, Wk, Wv, Wo = b.own_arrays(layer, shapes)
         bq = bk = bv = bo = ABSENT
     else:
-        each = [one for shape in shapes for one in (shape, shape[1:] if shape is not shapes[3] else (None,))]
+        biases = [*(shape[1:] for shape in shapes[:3]), (None,)]
+        each = [shape for pair in zip(shapes, biases, strict=True) for shape in pair]
         Wq, bq, Wk, bk, Wv, bv, Wo, bo = b.own_arrays(layer, each)
         bq, bk, bv = bq.ravel(), bk.ravel(), bv.ravel()
     Wq, Wk, Wv = (np.ascontiguousarray(W.reshape(len(W), -1).T) for W in (Wq, Wk, Wv))
@@ -275,7 +284,9 @@ def sliced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkVal
     """x[:, -1], x[:, 2:], x[..., 0] and the like."""
     x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
     given = call.options.get("slice_spec", list(call.others))
-    parts = _parts(b, given if isinstance(given, list) else [given], len(x.axes))
+    if not isinstance(given, list):
+        given = [given]
+    parts = _parts(b, given, len(x.axes))
     if parts[0] != slice(None):
         b.refuse("must leave the batch as it is, and slice steps and features")
     for axis, part in reversed([*enumerate(parts)]):  # an index takes its axis away
@@ -284,10 +295,14 @@ def sliced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkVal
                 b.refuse(f"takes feature {part} of {x.width}")
             x = b.operation("Gather", x, np.array(part), axis=axis)
         else:
-            step = part.step or 1
-            far = LAST if step > 0 else -LAST
-            limits = [-far if part.start is None else part.start, far if part.stop is None else part.stop]
-            x = b.operation("Slice", x, starts=[limits[0]], ends=[limits[1]], axes=[axis], steps=[step])
+            start, stop, step, far = part.start, part.stop, part.step or 1, LAST
+            if step < 0:
+                far = -LAST
+            if start is None:
+                start = -far
+            if stop is None:
+                stop = far
+            x = b.operation("Slice", x, starts=[start], ends=[stop], axes=[axis], steps=[step])
     return b.settled(x)
 
 
@@ -296,7 +311,7 @@ def _parts(b: KerasBuild, given: list[Any], axes: int) -> list[slice | int]:
     ellipses = [k for k, one in enumerate(given) if isinstance(one, dict) and one.get("class_name") == "__ellipsis__"]
     if len(ellipses) > 1 or not given or len(given) - len(ellipses) > axes:
         b.refuse(f"must have one to {axes} slices or indices and at most one ellipsis, it has {len(given)} of them")
-    at = ellipses[0] if ellipses else len(given)
+    at = next(iter(ellipses), len(given))
     before, after = ([_slice(b, one) for one in some] for some in (given[:at], given[at + 1 :]))
     return [*before, *[slice(None)] * (axes - len(before) - len(after)), *after]
 
@@ -310,7 +325,9 @@ def _slice(b: KerasBuild, given: Any) -> slice | int:
         ends = [given.get(key) for key in ("start", "stop", "step")]
     if given is None or not all(end is None or (type(end) is int and abs(end) < LAST) for end in ends):
         b.refuse(f"must slice by whole numbers, it has {given!r:.80}; new axes, lists and arrays are not supported")
-    return slice(*ends) if isinstance(given, dict) else given
+    if isinstance(given, dict):
+        return slice(*ends)
+    return int(given)
 
 
 MEANINGS: dict[str, Meaning] = {

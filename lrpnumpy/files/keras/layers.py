@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import layers as lrp
+from lrpnumpy.files.build.constants import as_list
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
@@ -108,16 +109,14 @@ def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
     s, windows, times = layer.settings, layer.windows(), layer.number("depth_multiplier", 1)
     out = x.width * times
-    shapes: list[Shape] = [(windows.width, x.width, times)]
+    shape: Shape = (windows.width, x.width, times)
     if layer.kind == "DepthwiseConv1D":
-        K, d = b.with_bias(layer, s, shapes, (out,))
-        V = None
+        K, d = b.with_bias(layer, s, [shape], (out,))
+        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], d, windows, x.width)
     else:
         n = s.integer("filters")
-        K, V, d = b.with_bias(layer, s, [*shapes, (1, out, n)], (n,))
-    each = K.reshape(windows.width, out).T[:, :, None]  # (out, width, 1)
-    y = _convolved(b, x, each, d if V is None else None, windows, x.width)
-    if V is not None:
+        K, V, d = b.with_bias(layer, s, [shape, (1, out, n)], (n,))
+        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], None, windows, x.width)
         y = b.dense(y, 2, np.ascontiguousarray(V[0].T), d)
     return apply(b, layer, y, function(b, layer, s))
 
@@ -130,10 +129,13 @@ def _convolved(b: KerasBuild, x: NetworkValue, K: np.ndarray, d: Any, windows: A
 
 def _scale_and_center(b: KerasBuild, layer: KerasLayer, width: int, fixed: int = 0) -> list[np.ndarray]:
     """gamma and beta, 1 and 0 where the layer has none, and the other arrays."""
-    has = [layer.settings.boolean(key, True) for key in ("scale", "center")]
-    arrays = iter(b.own_arrays(layer, [(width,)] * (sum(has) + fixed)))
-    absent = (np.ones(width, np.float32), np.zeros(width, np.float32))
-    return [*(next(arrays) if there else default for there, default in zip(has, absent, strict=True)), *arrays]
+    has_scale, has_center = (layer.settings.boolean(key, True) for key in ("scale", "center"))
+    arrays = b.own_arrays(layer, [(width,)] * (has_scale + has_center + fixed))
+    if not has_scale:
+        arrays.insert(0, np.ones(width, np.float32))
+    if not has_center:
+        arrays.insert(1, np.zeros(width, np.float32))
+    return arrays
 
 
 def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -161,20 +163,22 @@ def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
     """GroupNormalization: mean and variance over all steps and the features of a group."""
     s, width = layer.settings, x.width
     groups = s.integer("groups", 32)
-    groups = width if groups == -1 else groups
+    if groups == -1:
+        groups = width
     if groups < 1 or width % groups:
         b.refuse(f"groups must divide the {width} features, it is {groups}")
     gamma, beta = _scale_and_center(b, layer, width)
     if x.has_steps and x.length is None:
         b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
-    flat = b.flattened(x) if x.has_steps else x
+    flat = x
+    if x.has_steps:
+        flat = b.flattened(x)
     eps, last = s.number("epsilon", 0.001), len(flat.axes) - 1
     parts = []
     for features in np.split(np.arange(width), groups):
         part = flat.taking(last, features)
         parts.append(b.apply(lrp.LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
-    made = b.operation("Concat", *parts, axis=last)
-    return b.affine(b.steps_of(made, 1) if x.has_steps else b.rows(made), gamma, beta)
+    return b.affine(b.settled(b.rows(b.operation("Concat", *parts, axis=last))), gamma, beta)
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -209,7 +213,7 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
     value: Any = layer.settings.value.get(key)
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
-    values = value if isinstance(value, list) else [value]
+    values = as_list(value)
     if len(values) not in (1, width) or not all(type(one) in (int, float) and math.isfinite(one) for one in values):
         layer.refuse(f"{key} must be a number, or one for each of the {width} features")
     return np.broadcast_to(np.array(values, np.float32), width)
@@ -224,8 +228,8 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     size = layer.number(s.first("pool_length", "pool_size"), 2)
     stride = layer.number(s.first("stride", "strides"), size)
     padding = layer.one_of(s.first("border_mode", "padding"), ("valid", "same"), "valid")
-    kind = lrp.MaxPool1D if layer.kind.startswith("Max") else lrp.AvgPool1D
-    node = kind(size, stride, padding)
+    kinds = {"Max": lrp.MaxPool1D, "Ave": lrp.AvgPool1D, "Avg": lrp.AvgPool1D}
+    node = kinds[layer.kind[:3]](size, stride, padding)
     return b.vectors(node, x, steps=b.after(x, node.windows))
 
 
@@ -238,7 +242,9 @@ def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     else:
         b.skips_padding(x)
         out = b.vectors(lrp.Mean(), x)
-    return b.vectors(lrp.Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
+    if layer.settings.boolean("keepdims", False):
+        return b.vectors(lrp.Repeat(1), out, steps=1)
+    return out
 
 
 def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -269,19 +275,24 @@ def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
         target = s.items("newshape")[1:]
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
         b.refuse("must have a target_shape of one or two numbers")
-    shape = [x.length, x.width] if x.has_steps else [x.width]
-    total = None if None in shape else math.prod(shape)  # type: ignore[arg-type]
-    known = math.prod(n for n in target if n != -1)
-    if total is not None and known > 0 and target.count(-1) == 1:
-        target = [total // known if n == -1 else n for n in target]
-    if target == shape:
-        return x
-    each = target[-1]
-    if each < 1 or (target[0] != -1 if total is None else math.prod(target) != total or target[0] < 1):
+    target, each, steps = [*target], target[-1], STEPS
+    if x.has_steps and x.length is None:  # any number of steps stays open
+        keeps_all = each > 0 and target[0] == -1
+    else:
+        shape = [x.length or 1, x.width][-len(x.axes) + 1 :]
+        total, known = math.prod(shape), math.prod(n for n in target if n != -1)
+        if known > 0 and target.count(-1) == 1:
+            target[target.index(-1)] = total // known
+        if target == shape:
+            return x
+        each = target[-1]
+        keeps_all = min(target) > 0 and math.prod(target) == total
+        steps = total // max(each, 1)
+    if not keeps_all:
         b.refuse(f"target_shape must keep all numbers, it is {target}")
     if len(target) == 1:
         return flatten(b, layer, x)
-    return b.vectors(lrp.Reshape(each), x, steps=STEPS if total is None else total // each)
+    return b.vectors(lrp.Reshape(each), x, steps=steps)
 
 
 def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -343,15 +354,14 @@ def _features(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     return x
 
 
-def _one(f: OneInput, takes: OneInput | None = None) -> Meaning:
+def _one(f: OneInput, takes: OneInput = lambda b, layer, x: x) -> Meaning:
     """The meaning of a layer that takes one value and nothing else; `takes` prepares the value."""
 
     def meaning(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         b.plain(call)
         if len(xs) != 1:
             call.layer.refuse(f"must have one input, it has {len(xs)}")
-        x = xs[0] if takes is None else takes(b, call.layer, xs[0])
-        return f(b, call.layer, x)
+        return f(b, call.layer, takes(b, call.layer, xs[0]))
 
     return meaning
 

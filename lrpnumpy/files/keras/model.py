@@ -62,7 +62,7 @@ def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     if any(layer.kind == "ConvLSTM2D" for layer in unknown):
         raise source.error("configuration", f"has layers of pictures, which are not supported: {', '.join(shown)}")
     kind = unknown[0].kind.split(">")[-1][:80]
-    near = nearby(kind, KNOWN)
+    near = nearby(kind, sorted(KNOWN))
     raise source.error(
         "configuration",
         f"has layers that are not supported: {', '.join(shown)}; {''.join(reasons)}to say what a layer does, write "
