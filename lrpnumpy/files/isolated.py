@@ -100,7 +100,7 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
         with file.guard(""):
             model = native.model_of(
                 answer.object("model"),
-                _Arrays(file, answer, data).take,
+                _arrays(file, answer, data),
                 lambda path, _: answer.object("words").strings(path),
             )
             file.budget.numbers("", model.declared)
@@ -108,23 +108,22 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
     return Report(file.file, answer.string("kind"), model, notes, models, warnings)
 
 
-class _Arrays:
-    """The arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
+def _arrays(file: Source, answer: Fields, data: bytes | bytearray) -> native.Take:
+    """What takes the arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
+    dtype = np.dtype({"float64": np.float64}.get(answer.string("dtype"), np.float32))
+    ends = accumulate(answer.integers("lengths"), initial=0)
+    spans = dict(zip(answer.strings("paths"), pairwise(ends), strict=False))
 
-    def __init__(self, file: Source, answer: Fields, data: bytes | bytearray) -> None:
-        self.file, self.data = file, data
-        self.dtype = np.dtype(np.float64 if answer.string("dtype") == "float64" else np.float32)
-        ends = accumulate(answer.integers("lengths"), initial=0)
-        self.spans = dict(zip(answer.strings("paths"), pairwise(ends), strict=False))
-
-    def take(self, path: str, shape: Shape) -> np.ndarray:
+    def take(path: str, shape: Shape) -> np.ndarray:
         """An array by its path, if it has the bytes that its shape needs."""
-        start, stop = self.spans.get(path, (0, 0))
+        start, stop = spans.get(path, (0, 0))
         sizes = [n or 0 for n in shape]
-        found = np.frombuffer(self.data[start:stop], self.dtype)
+        found = np.frombuffer(data[start:stop], dtype)
         if min(sizes) < 1 or found.size != math.prod(sizes):
-            raise self.file.error(path, "is missing or of another size than its shape needs")
+            raise file.error(path, "is missing or of another size than its shape needs")
         return found.reshape(sizes)
+
+    return take
 
 
 def child() -> None:

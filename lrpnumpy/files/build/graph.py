@@ -168,7 +168,7 @@ class _Run(NetworkBuild):
             if axes == "L":
                 self.lengths(port.name)
         for name, port in states.items():
-            shape = [int(isinstance(n, str)) or n for n in port.dims or ()]  # 1 for a size that is open
+            shape = [n if isinstance(n, int) else 1 for n in port.dims or ()]
             self.room(*shape)
             self.values[name] = Spread(np.zeros(shape, np.float32))
             self.warn(f"the input {name[:80]!r} is left out, it is a start state, which is taken to be zero")

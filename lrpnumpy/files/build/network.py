@@ -550,8 +550,9 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        is_activation = last is not None and isinstance(last.layer, lrp.Activation)
-        if last is not None and is_activation and output == "linear" and last.layer.activation == "sigmoid":
+        layer = getattr(last, "layer", None)
+        is_sigmoid = isinstance(layer, lrp.Activation) and layer.activation == "sigmoid"
+        if last is not None and is_sigmoid and output == "linear":
             name, output = last.inputs[0], "sigmoid"
         if output != "linear":
             self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")

@@ -380,10 +380,15 @@ def as_length(value: Any) -> int | None:
     return value if type(value) is int and 0 < value < 2**31 else None
 
 
+_RENAMED = {  # settings of Keras 1
+    "output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias", "nb_filter": "filters",
+    "filter_length": "kernel_size", "border_mode": "padding", "subsample_length": "strides",
+}  # fmt: skip
+
+
 def modern(b: KerasBuild, s: Fields) -> Fields:
-    """Settings of a recurrent or Dense layer of Keras 1 under their later names."""
-    renamed = {"output_dim": "units", "inner_activation": "recurrent_activation", "bias": "use_bias"}
-    if "output_dim" not in s.value or "units" in s.value:
+    """Settings of a recurrent, Dense or convolutional layer of Keras 1 under their later names."""
+    if "units" in s.value or not {"output_dim", "nb_filter"}.intersection(s.value):
         return s
     b.version = b.version or "1"
-    return Fields(s.source, s.where, {renamed.get(key, key): value for key, value in s.value.items()})
+    return Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})

@@ -192,7 +192,7 @@ def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     scaled = s.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":
-        return _attention(b, layer, lrp.Attention(*numbers or [1.0], causal), xs)
+        return _attention(b, layer, lrp.Attention(next(iter(numbers), 1.0), causal), xs)
     width = xs[0].width
     weight = np.full(width, numbers[-1], np.float32)
     query, value, key = xs[0], xs[1], xs[-1]

@@ -81,18 +81,10 @@ _AT_STEPS = (
 )  # fmt: skip
 
 
-_RENAMED = {  # settings of Keras 1
-    "nb_filter": "filters", "filter_length": "kernel_size", "border_mode": "padding", "subsample_length": "strides",
-    "bias": "use_bias",
-}  # fmt: skip
-
-
 def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Conv1D; of Keras 1 under other names."""
-    s = layer.settings
-    if s.has("nb_filter"):
-        s = Fields(s.source, s.where, {_RENAMED.get(key, key): value for key, value in s.value.items()})
-        layer = replace(layer, settings=s)
+    s = modern(b, layer.settings)
+    layer = replace(layer, settings=s)
     windows, n, groups = layer.windows(), s.integer("filters"), s.integer("groups", 1)
     if groups < 1 or x.width % groups:
         b.refuse(f"groups must divide the {x.width} features, it is {groups}")
