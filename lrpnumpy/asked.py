@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
 from lrpnumpy.encode import Encoded
 from lrpnumpy.methods import all_options, find
 from lrpnumpy.methods.base import Method, Request, Unit, has_features, unknown_option
+from lrpnumpy.methods.through import checked_through
 from lrpnumpy.model import Model
 from lrpnumpy.rules import Propagation, Rule
 
@@ -44,6 +46,8 @@ def request(
             )
     if options:
         chosen = chosen.with_options(options)
+    if (through := getattr(chosen, "through", None)) is not None:
+        chosen = replace(chosen, through=checked_through(through, model))  # type: ignore[type-var]
     if (
         unit is not None
         and one_of(unit, "unit", ("step", "feature", None)) == "feature"
@@ -158,7 +162,10 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
 def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     """Phrases as a checked (V, 2) array of positions among the steps that the network sees."""
     try:
-        given = np.asarray(spans).reshape(len(spans), 2)
+        pairs = spans
+        if isinstance(spans, (list, tuple, range)):
+            pairs = [(start, stop) for start, stop in spans]  # a range has no pairs, and may have no end
+        given = np.asarray(pairs).reshape(len(spans), 2)
         with np.errstate(invalid="ignore"):
             array = given.astype(np.int64, casting="same_kind" if given.dtype.kind not in "uf" else "unsafe")
         if not (given == array).all():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.meant import door
 from lrpnumpy.methods import METHODS
 from lrpnumpy.result import Explanation
@@ -28,8 +28,8 @@ def cite(*used: Any) -> None:
         found = dict.fromkeys(_papers(used))
     except RecursionError:
         raise LrpError("cite: the list contains itself; pass explanations or names of methods.") from None
-    entries = bibtex()
-    print("\n\n".join(entries[name] for name in found))  # noqa: T201  # what it is for
+    papers = bibtex()
+    print("\n\n".join(papers[name] for name in found))  # noqa: T201  # what it is for
 
 
 @cache
@@ -56,6 +56,6 @@ def _papers(used: Iterable[Any]) -> Iterable[str]:
             if options.get("attention") == "attnlrp":
                 yield "Achtibat et al. 2024"
         elif isinstance(one, Iterable) and not isinstance(one, (str, bytes, np.ndarray)):
-            yield from _papers(one)
+            yield from _papers(entries(one, "cite: a list"))
         else:
             raise LrpError(f"cite: got {shown(one)}; pass explanations or names of methods.")

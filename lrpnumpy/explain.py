@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
-from lrpnumpy.encode import EncodedRecord, as_trained, encode, encode_all, filled, in_order, packed
+from lrpnumpy.encode import EncodedRecord, as_records, as_trained, encode, encode_all, filled, in_order, packed
 from lrpnumpy.fields import by_target, table, taken
 from lrpnumpy.kernels import compile
 from lrpnumpy.ledgers import ROWS
@@ -388,7 +388,7 @@ def explain_all(
         model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options, reference)
     if fill is not None:
-        xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(xs)]
+        xs = [filled(x, fill, f"sequence {k}") for k, x in enumerate(as_records(model, xs))]
     encoded = encode_all(model, xs)
     in_order(encoded, "sequence {}")
     as_trained(model, (record[model.main].length for record in encoded), "sequence {}")

@@ -174,9 +174,10 @@ def record(check: Callable[[Any], None], kind: type) -> Callable[[Any], None]:
         except LrpError:
             raise
         except Exception as error:
-            _find_cause(kind.__name__, error, {name: vars(self)[name] for name in hints if name in vars(self)}, hints)
+            given = {name: vars(self)[name] for name in hints if name in vars(self)}
+            _find_cause(type(self).__name__, error, given, hints)
             raise
         if kind.__module__.startswith("lrpnumpy."):
-            check_plain(kind.__name__, vars(self), hints)
+            check_plain(type(self).__name__, vars(self), hints)
 
     return call

@@ -28,6 +28,7 @@ from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.schedule import run_chunks
 
 TINY = 1e-100  # in place of an input that is 0: LRP's multiplier is relevance over value
+PERIODS = 1000  # that bands are cut at
 CLOSE = 1e-5  # of the largest value: how far parts may miss their sum
 Values = dict[str, np.ndarray]  # by input: (T, D)
 By = Literal["feature", "part"]
@@ -152,7 +153,7 @@ def _divided(e: Explanation, slopes: Values, divide: Any, by: By, where: str) ->
         relevance[0] = part.feature_relevance - relevance[1:].sum(axis=0)  # the rest: m (p_0 - x0)
         inputs[name] = _with_features(part, relevance, values, [*parts], by)
     options = {**(e.options or {}), "parts": [*parts]}
-    return replace(e, inputs=inputs, options=options, source=None)
+    return replace(e, inputs=inputs, options=options, tested=None, source=None)
 
 
 def _with_features(part: InputPart, relevance: Any, values: Any, names: list[str], by: By) -> InputPart:
@@ -226,6 +227,7 @@ def _bands(periods: Any) -> Callable[..., Any]:
     """Parts by Fourier frequency: the slowest band, which has the mean, first."""
     if isinstance(periods, (str, Mapping)) or not np.iterable(periods):
         periods = [periods]
+    periods = entries(periods, "decompose: periods", PERIODS)
     is_right = all(is_number(one, float) and one > 0 for one in periods)
     if not is_right or not len(periods) or len({*periods}) < len(periods):
         raise LrpError(f"decompose: periods must be different positive numbers of steps, got {shown(periods)}.")

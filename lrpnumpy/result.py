@@ -357,10 +357,11 @@ class Explanation:
         """
         self._one_class("evidence")
         if self.tested is None:
+            self._check_complete()
             if self.source is None:
                 raise LrpError(
-                    "evidence needs the network and its input, which this explanation does not hold; use "
-                    "lrp.evidence(model, x, e)."
+                    "evidence needs the network and its input, which this explanation does not hold; test the one that "
+                    "explain returned, or if this is read from a file, use lrp.evidence(model, x, e)."
                 )
             from lrpnumpy.evidence import evidence_of
 
@@ -517,6 +518,19 @@ class Explanation:
     def _one_class(self, what: str) -> None:
         if self.target == "all":
             raise LrpError(f"{what} needs one class, got an explanation of all; pick one with .for_class(c).{what}().")
+
+    def _check_complete(self) -> None:
+        """Raise if this is some of an explanation: no experiment can test it."""
+        options, some, instead = self.options or {}, "", ""
+        if isinstance(options.get("through"), Mapping):
+            cuts = " and ".join(f"{name}{[*units]}" for name, units in options["through"].items())
+            some, instead = f"is through {cuts}", "explain without through="
+        elif options.get("newest") is not None:
+            some, instead = f"is of newest={options['newest']}", "explain without newest="
+        elif options.get("parts") is not None:
+            some, instead = "is divided into parts", "test the one that was divided"
+        if some:
+            raise LrpError(f"evidence tests complete explanations, this one {some}; {instead}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lrpnumpy.checks import LrpError, is_number, one_of, shown
+from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown
 from lrpnumpy.result import Explanation
 
 PREDICTED = "predicted"
 MIXED = "the explained class of each record (classes mixed)"
 MOST = 12  # panels
+DRAWN = 10_000  # explanations of an iterator, which may never end; a sequence may have any number
 
 
 class Panel(NamedTuple):
@@ -56,6 +57,13 @@ def is_mixed(e: Explanation, target: Any) -> bool:
     return isinstance(target, str) and target == PREDICTED and PREDICTED not in class_names(e)
 
 
+def listed(many: Iterable[Explanation], what: str) -> Sequence[Explanation]:
+    """Explanations with their number: a sequence is as it is, of which one at a time is read; others become a list."""
+    if isinstance(many, Sequence):
+        return many
+    return entries(many, f"{what}: an iterator of explanations", DRAWN, "pass a list, or the results of explain_all")
+
+
 def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     """The panels of a picture or summary, `what`, with their explanations.
 
@@ -65,8 +73,7 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     """
     if isinstance(many, Explanation):
         raise LrpError(f"{what}: got one explanation; pass several, such as those of explain_all, or [e].")
-    if not isinstance(many, Sequence):
-        many = list(many)
+    many = listed(many, what)
     if not len(many):
         raise LrpError(f"{what}: there are no explanations; pass at least one.")
     first, everywhere = many[0], range(len(many))

@@ -16,7 +16,7 @@ from lrpnumpy.layers import LAYERS
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
-from lrpnumpy.methods.through import Through, checked
+from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
 from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rule, SumRule, product_rule
@@ -55,25 +55,19 @@ class Gradient(Method):
             row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
         vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
 
-    def prepare(self, model: Model, unit: Unit) -> Any:
-        """The units of a `model` that relevance must pass, whatever the `unit`."""
-        if self.through is None:
-            return None
-        return checked(self.through, model)
-
     def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
         """(R, D) of each input: what gradient x input multiplies its values by; of a `question` and its `targets`."""
         if not self.times_input:
             return super().multipliers(question, targets)
         start = question.sent_back(np.ones_like(question.scores), targets)
-        return backward(question.trace, start, GRADIENT, through=question.request.plan).inputs
+        return backward(question.trace, start, GRADIENT, through=self.through).inputs
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""
         out, ones = [], np.ones_like(question.scores)
         for targets in wanted:
             start = question.sent_back(ones, targets)
-            values = backward(question.trace, start, GRADIENT, through=question.request.plan).inputs
+            values = backward(question.trace, start, GRADIENT, through=self.through).inputs
             for name, x in question.trace.inputs.items():
                 if x.words is None:  # looked-up words come multiplied by their vectors
                     values[name] = values[name] * (x.rows if self.times_input else values[name])
@@ -141,8 +135,6 @@ class LRP(Method):
 
     def prepare(self, model: Model, unit: Unit) -> Relevance:
         """The rules of every node of a `model`, whatever the `unit`."""
-        if self.through is not None:
-            checked(self.through, model)
         if not self._rules:
             return self._everywhere
         return self._everywhere.with_nodes(resolved(self._rules, model))

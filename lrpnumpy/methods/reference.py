@@ -17,7 +17,7 @@ from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.inputs import Input
 from lrpnumpy.methods.base import Columns, Method, Question, Request, Unit
 from lrpnumpy.methods.propagated import TOO_LARGE
-from lrpnumpy.methods.through import Through, checked
+from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import SequenceWindows, Trace
@@ -106,11 +106,6 @@ class Multiplying(Referring):
     """
 
     through: Through | None = None
-
-    def prepare(self, model: Model, unit: Unit) -> References:
-        """The references, as a `model` takes them, whatever the `unit`."""
-        checked(self.through, model)
-        return super().prepare(model, unit)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

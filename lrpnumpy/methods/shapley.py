@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number, shown, whole
+from lrpnumpy.checks import LrpError, entries, is_number, shown, whole
 from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.fields import by_target
 from lrpnumpy.methods.base import Columns, Question, Request, has_features
@@ -48,7 +48,7 @@ def _players(value: Any, name: str) -> Any:
     if isinstance(value, (int, np.integer)):
         return whole(value, name, 1)
     try:
-        spans = tuple((whole(a, name, 0), whole(b, name, 1)) for a, b in value)
+        spans = tuple((whole(a, name, 0), whole(b, name, 1)) for a, b in entries(value, name))
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, LrpError):
             raise
@@ -69,7 +69,8 @@ def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
         fits = max(1, int(math.log2(MOST / (each * model.width))))
         raise LrpError(
             f"players must be fewer for sequence {k}: {P} of them have {2.0**P:.2g} coalitions, "
-            f"{2.0**P * each:.2g} steps of the network; try players={min(fits, P - 1)} windows."
+            f"{2.0**P * each:.2g} steps of the network; try players={min(fits, P - 1)} windows, or "
+            f"error=0.02 to draw orders at random."
         )
 
 

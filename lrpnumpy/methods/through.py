@@ -8,25 +8,45 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number, one_of, shown, whole
+from lrpnumpy.checks import LrpError, entries, is_number, shown, whole
 from lrpnumpy.model import Model
 
 Through = Mapping[str, Sequence[int]]
 
 
-def checked(value: Any, model: Model) -> dict[str, list[int]] | None:
-    """The units of each layer that relevance must pass, as `through` gives them."""
-    if value is None:
-        return None
+def checked_through(value: Any, model: Model) -> dict[str, list[int]]:
+    """The units of each layer that relevance must pass, as `through` gives them, by the name of the layer's node."""
     if not isinstance(value, Mapping) or not value:
         raise LrpError(f"through must be a dict of layer to a list of units, such as {{'0': [5]}}, got {shown(value)}.")
-    found = {}
-    for name, units in value.items():
-        one_of(name, "through: a layer", [node.name for node in model.network])
-        if isinstance(units, str) or not isinstance(units, (Sequence, np.ndarray)) or not np.size(units):
+    found: dict[str, list[int]] = {}
+    for given, units in value.items():
+        name = _named(model, given, "through", [node.name for node in model.network])
+        if name in found:
+            raise LrpError(f"through: layer {name!r} must occur once, got it twice, also as {given!r}.")
+        numbers = []
+        if np.iterable(units) and isinstance(units, (Sequence, np.ndarray)) and not isinstance(units, str):
+            numbers = entries(units, f"through: units of layer {name!r}", model.sizes[name].width)
+        if not numbers:
             raise LrpError(f"through: units of layer {name!r} must be a list of numbers, got {shown(units)}.")
-        found[name] = [_unit(model, name, unit, "through") for unit in units]
+        found[name] = [_unit(model, name, unit, "through") for unit in numbers]
     return found
+
+
+def _named(model: Model, given: Any, what: str, known: Sequence[str]) -> str:
+    """The `known` name of a layer's output; "lstm" is that of the only LSTM, "lstm:cell" that of its cells."""
+    kinds: dict[str, list[str]] = {}  # of each node: "Bidirectional", "LSTM"
+    for node in model.network:
+        layers = [node.layer, *(part for _, part in node.layer.parts())]
+        kinds[node.name] = [*dict.fromkeys(type(layer).__name__ for layer in layers)]
+    if given in known:
+        return str(given)
+    if isinstance(given, str):
+        kind, colon, output = given.partition(":")
+        same = [name for name, own in kinds.items() if kind in map(str.lower, own)]
+        if len(same) == 1 and same[0] + colon + output in known:
+            return same[0] + colon + output
+    listed = ", ".join(f"{name!r} ({' of '.join(kinds[name.partition(':')[0]])})" for name in known)
+    raise LrpError(f"{what}: a layer must be one of {listed}, got {shown(given)}.")
 
 
 def _unit(model: Model, value: str, unit: Any, what: str) -> int:
@@ -43,7 +63,7 @@ def unit_target(model: Model, target: tuple[Any, ...]) -> tuple[Model, Any]:
     if not is_pair or target[0] in (model.classes or ()) or not is_number(target[1], int):
         return model, target
     known = [name for name in model.sizes if name not in model.inputs and name != model.scored]
-    name = one_of(target[0], "target: a layer", known)
+    name = _named(model, target[0], "target", known)
     return up_to(model, name), _unit(model, name, target[1], "target")
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from lrpnumpy.checks import parse_json
 from lrpnumpy.page import document
-from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, parsed
+from lrpnumpy.serve.door import MARGIN, Bucket, Door, Head, Limits, Refusal, body_size, parsed
 from lrpnumpy.serve.worker import Worker
 
 LOG = logging.getLogger("lrpnumpy.serve")
@@ -33,6 +33,7 @@ HEADERS = {
 }
 SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
+AT_ONCE, WAITING = 8, 1024  # connections that are accepted before the others are served again, and that may wait
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are not a page
 
 
@@ -53,7 +54,11 @@ class Server:
         await self.worker.start()
         try:
             self.page = page_of(self.worker.facts)
-            listener = await asyncio.start_server(self._connected, host, port, limit=self.limits.head, backlog=1024)
+            self.limits = self.limits.within(open_files())
+            listener = await asyncio.start_server(self._connected, host, port, limit=self.limits.head, backlog=AT_ONCE)
+            for one in listener.sockets:  # asyncio accepts as many at once as may wait: here more may wait
+                with one.dup() as same:
+                    same.listen(WAITING)
             port = listener.sockets[0].getsockname()[1]
             self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
             self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
@@ -139,7 +144,8 @@ class Server:
         """Close the oldest connections that have not shown the token, where there are too many of them."""
         if len(self.strangers) <= self.limits.strangers:
             return
-        await asyncio.sleep(MOMENT)  # so that requests that have arrived are read first: they may have the token
+        if len(self.strangers) <= self.limits.strangers + MARGIN // 2:
+            await asyncio.sleep(MOMENT)  # so that requests that have arrived are read first: they may have the token
         while len(self.strangers) > self.limits.strangers:
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]
@@ -167,6 +173,16 @@ class Server:
             LOG.error("internal error: %s", found["internal"])
             raise Refusal(500, "internal error")
         return found  # also where it is an error of the person who typed: browsers shout about other statuses
+
+
+def open_files() -> int:
+    """How many files and connections this process may have open."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return 1 << 16
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 16 if most == resource.RLIM_INFINITY else most
 
 
 def _no_constant(name: str) -> None:

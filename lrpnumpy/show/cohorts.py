@@ -15,7 +15,7 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.parts import base_value, of_one_class, quantity, short
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
-from lrpnumpy.targets import MIXED, Panel, panels
+from lrpnumpy.targets import MIXED, Panel, listed, panels
 
 COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # as many cohorts as can be told apart: the months
 GROUPS = 6  # of more groups, a map is drawn
@@ -116,7 +116,7 @@ def draw_panels(
     """
     every: list[Panel] = []
     if isinstance(by, str) and by == "class":
-        many = list(many)
+        many = listed(many, what)
         every = [Panel(MIXED, many, None, range(len(many)))]
     if not every or not every[0].places:
         every = panels(many, target, what)

@@ -17,7 +17,7 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.cohorts import COLORS, GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, quantity, short, step_unit
-from lrpnumpy.targets import PREDICTED, Panel, panels
+from lrpnumpy.targets import PREDICTED, Panel, listed, panels
 
 ROWS = 200  # of a map of predictions
 
@@ -117,7 +117,7 @@ def horizons(
     """
     if isinstance(items, Explanation):
         items = [items]
-    many = list(items)
+    many = [*listed(items, "horizons")]
     if not many:
         raise LrpError("horizons: there are no explanations; pass at least one.")
     if any(e.target != "all" for e in many):

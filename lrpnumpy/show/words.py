@@ -19,6 +19,7 @@ from lrpnumpy.show.canvas import font_scale
 from lrpnumpy.show.color import rgb
 from lrpnumpy.show.parts import condensed, notes, word_shares
 from lrpnumpy.show.parts import title as title_of
+from lrpnumpy.targets import listed
 
 WORD = 11  # points, where the font of the style has 10
 LINE, HEAD = 0.32, 0.22  # inches from one line of words, or of titles, to the next, likewise
@@ -31,7 +32,7 @@ def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Exp
     """
     if isinstance(items, Explanation):
         items = [items]
-    single = [one for e in items for one in e.each_class]
+    single = [one for e in listed(items, "sentence") for one in e.each_class]
     heads = [title_of(e) for e in single]
     if len({e.method for e in single}) == len(single):  # a comparison of methods
         heads[1:] = [e.method for e in single[1:]]

@@ -18,7 +18,7 @@ from hostile import ATTACKS, FIXTURES
 
 import lrpnumpy as lrp
 
-pytest.importorskip("resource")
+resource = pytest.importorskip("resource")
 # The promise is 1 s and 1 s per 100 MB; a machine that runs the tests may be slow, or busy with something else.
 SLOW = 3
 DECLARED = {"a_chunk_that_unpacks_to_a_gigabyte": 2**30}  # bytes of arrays, within max_bytes
@@ -79,6 +79,21 @@ def test_an_attack_is_refused_for_what_it_is(name, tmp_path):
     path, load = ATTACKS[name](tmp_path)
     with pytest.raises(lrp.WeightFileError, match=REASONS[name]):
         lrp.load(path, **load)
+
+
+@pytest.mark.parametrize("name", ["a_billion_features_of_which_three_are_taken", "two_graphs"])
+def test_an_attack_is_refused_in_an_isolated_process(name, tmp_path):
+    """The child reads within the same budget, and its error is that of the file."""
+    path, load = ATTACKS[name](tmp_path)
+    with pytest.raises(lrp.WeightFileError) as alone:
+        lrp.load(path, **load)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with pytest.raises(lrp.WeightFileError) as isolated:
+        lrp.load(path, isolate=True, **load)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert str(isolated.value) == str(alone.value)
+    started = 3  # seconds of processor time until an interpreter has imported the readers
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SLOW + started
 
 
 def test_the_measurement_sees_what_a_file_costs(tmp_path, measured):

@@ -47,26 +47,55 @@ def words():
     return (str(k) for k in itertools.count())
 
 
-def ranked(data=(X, X), methods=("gradient",), measures=("completeness",)):
+def ranked(data=(X, X), methods=("gradient",), measures=("evidence",)):
     return lrp.rank_methods(NUMBERS, data, methods, measures=measures)
 
 
+def arrays():
+    return (np.ones((5, 3)) for _ in itertools.count())
+
+
+def explained():
+    return lrp.explain(NUMBERS, X, "deeplift", unit="feature")
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "says"),
     [
-        lambda: ranked(itertools.repeat(X)),
-        lambda: ranked(np.ones((5, 3)) for _ in itertools.count()),
-        lambda: ranked({"x": itertools.repeat(X)}),
-        lambda: ranked(methods=itertools.repeat("gradient")),
-        lambda: ranked(measures=itertools.repeat("completeness")),
-        lambda: lrp.compare(NUMBERS, X, itertools.repeat("gradient")),
-        lambda: lrp.Embedding(np.ones((3, 2)), words()),
+        (lambda: ranked(itertools.repeat(X)), "data must be a list of sequences, got repeat"),
+        (lambda: ranked(arrays()), "data must be a list of sequences, got generator"),
+        (lambda: ranked({"x": itertools.repeat(X)}), "must have a list or array with one entry per record, got repeat"),
+        (lambda: ranked(methods=itertools.repeat("gradient")), "methods must have at most 1,000 entries"),
+        (lambda: ranked(measures=itertools.repeat("evidence")), "measures must have at most 100 entries"),
+        (lambda: lrp.compare(NUMBERS, X, itertools.repeat("gradient")), "methods must have at most 1,000 entries"),
+        (lambda: lrp.Embedding(np.ones((3, 2)), words()), "vocabulary must be a list of 3 strings, got generator"),
+        (lambda: lrp.explain_all(NUMBERS, arrays(), fill="forward"), "must be a list of sequences, got generator"),
+        (lambda: lrp.Shapley(players=((0, 1) for _ in itertools.count())), "players must have at most 1,000,000"),
+        (lambda: lrp.decompose(explained(), periods=itertools.count(2)), "periods must have at most 1,000 entries"),
+        (lambda: lrp.decompose(explained(), periods=range(2, 10**15)), "periods must have at most 1,000 entries"),
+        (lambda: lrp.decompose(itertools.repeat(explained()), season=2), "e must have at most 1,000,000 entries"),
+        (lambda: lrp.explain(NUMBERS, X, "cd", spans=range(10**15)), "spans must be a list of pairs .*, got range"),
+        (lambda: lrp.explain(NUMBERS, X, "cd", spans=[range(10**15)]), "spans must be a list of pairs"),
+        (lambda: lrp.explain(NUMBERS, X, through={"0": range(10**15)}), "must have at most 2 entries"),
+        (lambda: lrp.cite(itertools.repeat("gradient")), "a list must have at most 1,000,000 entries"),
     ],
 )
-def test_an_iterator_that_never_ends(call):
-    with pytest.raises(lrp.LrpError) as error:
+def test_an_iterator_that_never_ends(call, says):
+    with pytest.raises(lrp.LrpError, match=says) as error:
         call()
-    assert not isinstance(error.value.__cause__, MemoryError)
+    assert error.value.__cause__ is None
+
+
+def test_the_ranking_of_these_calls():
+    assert ranked(methods=("gradient", "gradient-x-input")).methods  # without endless arguments it is right
+
+
+@pytest.mark.parametrize("name", ["bars", "beeswarm", "heatmap", "horizons", "memory", "predictions", "sentence"])
+def test_pictures_of_explanations_that_never_end(name):
+    picture = getattr(pytest.importorskip("lrpnumpy.show.plot"), name)
+    with pytest.raises(lrp.LrpError, match=f"{name}: an iterator of explanations must have at most 10,000") as error:
+        picture(itertools.repeat(explained()))
+    assert error.value.__cause__ is None
 
 
 @pytest.mark.parametrize("hint", ["layers", "activations"])

@@ -288,7 +288,9 @@ def test_all_classes_pass_through_a_unit():
     [
         ([5], "through must be a dict of layer"),
         ({}, "through must be a dict of layer"),
-        ({"lstm": [1]}, "a layer must be one of '0', '1', got 'lstm'"),
+        ({"gru": [1]}, r"through: a layer must be one of '0' \(LSTM\), '1' \(Dense\), got 'gru'"),
+        ({"0": [1], "lstm": [2]}, "layer '0' must occur once, got it twice"),
+        ({"0": range(10**15)}, "must have at most 3 entries, got more"),
         ({"0": [3]}, "must lie from 0 to 2, got 3"),
         ({"0": []}, "must be a list of numbers"),
         ({"0": 1}, "must be a list of numbers, got 1"),
@@ -301,6 +303,61 @@ def test_units_that_there_are_not(through, says):
     for method in METHODS:
         with pytest.raises(lrp.LrpError, match=says):
             lrp.explain(model, np.ones((4, 2)), method, through=through)
+
+
+def test_the_kind_of_a_layer_is_its_name_where_there_is_one():
+    """In a list of layers nodes have numbers: "lstm" is the only LSTM, also inside a Bidirectional."""
+    rng = np.random.default_rng(15)
+    model, x = model_of(rng, nets.lstm(rng, 2, 3)), rng.normal(size=(5, 2))
+    for method in METHODS:
+        e = lrp.explain(model, x, method, 0, through={"lstm": [2]})
+        assert e.options["through"] == {"0": [2]}
+        close(e.relevance, lrp.explain(model, x, method, 0, through={"0": [2]}).relevance, 1e-12)
+    for name, same in (("lstm", "0"), ("lstm:cell", "0:cell")):
+        e = lrp.explain(model, x, "deeplift", (name, 1))
+        assert e.prediction == lrp.explain(model, x, "deeplift", (same, 1)).prediction
+    with pytest.raises(lrp.LrpError, match=r"target: a layer must be one of '0' \(LSTM\), .*got 'gru'"):
+        lrp.explain(model, x, target=("gru", 1))
+    both = model_of(rng, nets.two_way(rng, 2, 3))
+    assert lrp.explain(both, x, "deeplift", 0, through={"lstm": [5]}).options["through"] == {"0": [5]}
+    assert lrp.explain(both, x, "deeplift", 0, through={"bidirectional": [5]}).options["through"] == {"0": [5]}
+    two = lrp.Model([nets.lstm(rng, 2, 3), nets.lstm(rng, 3, 3), nets.dense(rng, 3, 2)])
+    with pytest.raises(lrp.LrpError, match=r"one of '0' \(LSTM\), '1' \(LSTM\), '2' \(Dense\), got 'lstm'"):
+        lrp.explain(two, x, through={"lstm": [1]})
+
+
+def test_no_evidence_for_some_of_an_explanation():
+    """An experiment changes the complete score, so it tests no part of an explanation."""
+    rng = np.random.default_rng(16)
+    model, x = model_of(rng, nets.lstm(rng, 2, 3)), rng.normal(size=(5, 2))
+    e = lrp.explain(model, x, "deeplift", 0)
+    e.evidence()
+    cut = lrp.explain(model, x, "deeplift", 0, through={"lstm": [1]})
+    parts = lrp.decompose(e, periods=(3,))
+    for some, reason in ((cut, r"this one is through 0\[1\]; explain without through="), (parts, "divided into parts")):
+        for again in (some, lrp.Explanation.from_json(some.to_json())):
+            for call in (again.evidence, lambda again=again: lrp.evidence(model, x, again)):
+                with pytest.raises(lrp.LrpError, match=f"evidence tests complete explanations, .*{reason}"):
+                    call()
+    unit = lrp.explain(lrp.Model([nets.lstm(rng, 2, 2), nets.dense(rng, 2, 2)]), x, "deeplift", ("lstm", 1))
+    with pytest.raises(lrp.LrpError, match=r"must be of this model, got one of 0\[0\], 0\[1\]"):
+        lrp.evidence(model, x, unit)  # which has as many scores
+
+
+def test_evidence_of_features_that_were_joined():
+    """Steps are tested as they are; the features of a vector must be those of the network."""
+    rng = np.random.default_rng(17)
+    names = ["a", "b", "c"]
+    model = lrp.Model([nets.lstm(rng, 3, 3), nets.dense(rng, 3, 2)], features=names)
+    for T in (1, 5):
+        x = rng.normal(size=(T, 3))
+        e = lrp.Explanation.from_json(lrp.explain(model, x, "deeplift", 0).to_json())
+        joined = e.with_groups({"ab": ["a", "b"]})
+        if T > 1:
+            assert lrp.evidence(model, x, joined).verdict == lrp.evidence(model, x, e).verdict
+            continue
+        with pytest.raises(lrp.LrpError, match="needs the relevance of the 3 features of 'x', got that of 2"):
+            lrp.evidence(model, x, joined)
 
 
 # ---- a hidden unit as the target ----
@@ -330,8 +387,8 @@ def test_a_hidden_unit_as_the_target():
 def test_what_is_no_hidden_unit():
     rng = np.random.default_rng(16)
     model, x = model_of(rng, nets.lstm(rng, 2, 3), classes=("no", "yes")), np.ones((4, 2))
-    with pytest.raises(lrp.LrpError, match=r"a layer must be one of '0'.*, got 'lstm'"):
-        lrp.explain(model, x, target=("lstm", 1))
+    with pytest.raises(lrp.LrpError, match=r"a layer must be one of '0'.*, got 'gru'"):
+        lrp.explain(model, x, target=("gru", 1))
     with pytest.raises(lrp.LrpError, match="must lie from 0 to 2, got 3"):
         lrp.explain(model, x, target=("0", 3))
     assert lrp.explain_all(model, [x, x], target=("yes", 0)).targets.tolist() == [1, 0]  # a class for each sequence

@@ -291,7 +291,8 @@ def test_players_are_stored():
         ({"order": 3}, "order must be 1, or 2"),
         ({"order": 0}, "order must be a whole number of at least 1"),
         ({"error": 0}, "error must be a positive number"),
-        ({"error": "small"}, "error must be a finite number"),
+        ({"error": "small"}, "^Shapley: error must be a finite number"),
+        ({"error": float("nan")}, "^Shapley: error must be a finite number"),
         ({"order": 2, "error": 0.1, "players": 11}, "order must be 1 where orders are drawn"),
     ],
 )
