@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -58,7 +58,11 @@ class Results(Sequence[Explanation]):
     @abstractmethod
     def _some(self, places: Sequence[int]) -> Self: ...
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+    def __getitem__(self, key: int | slice) -> Explanation | Self:
         """The explanation of an index, or the results of a slice."""
         if not isinstance(key, slice):
             return self._one(checks.position(key, "number of an explanation", len(self)))
@@ -298,7 +302,7 @@ class Results(Sequence[Explanation]):
 
     @door
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, formulas: bool = False) -> None:
-        """Write all explanations to a file whose `path` ends in .jsonl, .csv or .parquet (which needs pyarrow).
+        """Write all explanations to a file whose `path` ends in .jsonl, .csv, .h5 or .parquet (which needs pyarrow).
 
         A line of .jsonl is one explanation, which `Explanation.from_json` reads back exactly. An existing file
         raises an error unless `overwrite` is true. In .csv, a word that looks like a formula, such as =1+1, starts with
@@ -343,7 +347,11 @@ class Comparison(ListedResults):
             raise LrpError(f"Comparison: explanations must be a tuple of Explanation, got {checks.shown(given)}.")
         self._not_empty("Comparison")
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int | str) -> Explanation: ...
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+    def __getitem__(self, key: int | str | slice) -> Explanation | Self:
         """By position, or by the name of a method."""
         if not isinstance(key, str):
             return super().__getitem__(key)

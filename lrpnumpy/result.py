@@ -529,6 +529,8 @@ class Explanation:
             some, instead = f"is of newest={options['newest']}", "explain without newest="
         elif options.get("parts") is not None:
             some, instead = "is divided into parts", "test the one that was divided"
+        elif options.get("windows") is not None:
+            some, instead = f"is a mean of {options['windows']} windows", "test one of them"
         if some:
             raise LrpError(f"evidence tests complete explanations, this one {some}; {instead}.")
 

@@ -1,21 +1,24 @@
-"""Stored explanations to one file: HDF5, CSV, JSON lines or Parquet, a part at a time."""
+"""Explanations to one file: HDF5, CSV, JSON lines or Parquet, a part at a time."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, encodable, library, optional
-from lrpnumpy.corpus.parts import SHAPES, PartFile, ragged
+from lrpnumpy.corpus.parts import OF_STEPS, SHAPES, PartFile, ragged
+from lrpnumpy.fields import plain
 from lrpnumpy.files.disk import check_free, written
 from lrpnumpy.protocol import Results
 from lrpnumpy.result import Explanation
@@ -27,8 +30,6 @@ CHUNK = 1 << 13  # numbers in a chunk of HDF5
 def export(results: Results, path: str | os.PathLike[str], overwrite: bool = False, formulas: bool = False) -> None:
     """Write explanations in the format given by the file extension."""
     target = check_export(path, overwrite)
-    if target.suffix.lower() == ".h5" and not hasattr(results, "_by_part"):
-        raise LrpError(f"only stored explanations are written to HDF5, got {target.name!r}; use .jsonl.")
     with written(target) as file:
         if target.suffix.lower() == ".csv":
             to_csv(results, file, formulas)
@@ -52,15 +53,60 @@ def to_hdf5(results: Any, file: Any) -> None:
 
     count = 0
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
-        out.attrs["run"] = np.bytes_(json.dumps(results.run).encode())
-        for k, part, places in results._by_part():
-            with results._folder.reading(k):
-                fields = _fields(part)
-                arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
+        out.attrs["run"] = np.bytes_(json.dumps(_run_of(results)).encode())
+        for size, arrays in _blocks(results):
             for path, array in chain.from_iterable(one.items() for one in arrays):
                 _append(out, path, array, count)
-            count += len(places)
+            count += size
         out.flush()  # raises if the disk is full
+
+
+def _run_of(results: Any) -> dict[str, Any]:
+    """How stored explanations were computed; of those in memory what the first has besides its arrays."""
+    if hasattr(results, "run"):
+        return results.run
+    if not len(results):
+        return {}
+    whole = results[0].to_dict()
+    shown = {name: whole[name] for name in ("method", "classes", "options", "output_unit", "activation")}
+    return {**shown, "features": {name: part["features"] for name, part in whole["inputs"].items()}}
+
+
+def _blocks(results: Any) -> Iterator[tuple[int, list[dict[str, np.ndarray]]]]:
+    """How many explanations a part has, and the arrays of each of its fields; of results in memory GROUP at a time."""
+    if not hasattr(results, "_by_part"):
+        left = iter(results.numbered())
+        while group := list(islice(left, GROUP)):
+            yield len(group), [ragged(name, values) for name, values in _in_memory(group).items()]
+        return
+    for k, part, places in results._by_part():
+        with results._folder.reading(k):
+            fields = _fields(part)
+            arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
+        yield len(places), arrays
+
+
+def _in_memory(numbered: list[tuple[int, Explanation]]) -> dict[str, list[Any]]:
+    """What explanations have, by name: the fields of a part, and values and labels of the steps besides."""
+    rows = []
+    for number, e in numbered:
+        row: dict[str, Any] = {"record": number, "scores": e.scores, "target": -1 if e.target == "all" else e.target}
+        for name, part in e.inputs.items():
+            arrays = {field: getattr(part, field) for field in (*OF_STEPS, "values")}
+            texts = {"words": part.tokens, "labels": None if part.labels is None else tables.shown(part.labels)}
+            arrays |= {field: _json(text) for field, text in texts.items()}
+            row |= {f"inputs/{name}/{field}": array for field, array in arrays.items()}
+        if e.ledger is not None:
+            row |= {f"ledger/{one.name}": getattr(e.ledger, one.name) for one in dataclasses.fields(e.ledger)}
+        row["tested"] = _json(None if e.tested is None else plain(e.tested))
+        row["columns"] = _json({"method": e.method, "computed": e.computed})
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    fields = {name: [row.get(name) for row in rows] for name in names}
+    for name, values in fields.items():
+        if any(np.ndim(value) == 0 for value in values if value is not None):  # a number: None would be left out
+            fields[name] = [np.nan if value is None else value for value in values]
+    return fields
 
 
 def _fields(part: PartFile) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "x-lrpnumpy-token"  # the header that the page sends the token in
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-OTHERS, MARGIN = 48, 48  # open files that are no connections; connections that are being closed
+OTHERS = 96  # open files that are no connections, and connections that are being closed
 ROUTES = {"/": "GET", "/state": "GET", "/explain": "POST"}  # all there is; none of them names a file
 
 
@@ -39,7 +39,7 @@ class Limits:
 
     def within(self, files: int) -> Limits:
         """The same for a process that may have this number of `files` open: a connection is one."""
-        places = files - OTHERS - MARGIN
+        places = files - OTHERS
         connections = max(1, min(self.connections, places // 2))
         return replace(self, connections=connections, strangers=max(1, min(self.strangers, places - connections)))
 

@@ -1,8 +1,8 @@
 """The server of the live page: the standard library's asyncio, one request a connection, three routes.
 
 A connection costs no thread, so one that never ends its request costs nothing but its place. Connections that have not
-shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. Another
-process computes the answers, see `worker.py`.
+shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. There
+are fewer places where the process may open few files. Another process computes the answers, see `worker.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import secrets
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from importlib.resources import files
@@ -19,7 +20,7 @@ from typing import Any
 
 from lrpnumpy.checks import parse_json
 from lrpnumpy.page import document
-from lrpnumpy.serve.door import MARGIN, Bucket, Door, Head, Limits, Refusal, body_size, parsed
+from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, parsed
 from lrpnumpy.serve.worker import Worker
 
 LOG = logging.getLogger("lrpnumpy.serve")
@@ -33,7 +34,7 @@ HEADERS = {
 }
 SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
-AT_ONCE, WAITING = 8, 1024  # connections that are accepted before the others are served again, and that may wait
+BACKLOG = 1024  # connections that wait in the system to be accepted
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of answers that are not a page
 
 
@@ -46,8 +47,9 @@ class Server:
         self.page = (b"", "")
         self.door: Door | None = None
         self.bucket: Bucket | None = None
-        self.strangers: dict[asyncio.Task[Any], None] = {}  # connections that have not shown the token, oldest first
-        self.admitted: set[asyncio.Task[Any]] = set()  # connections that have
+        # Connections that have not shown the token with the time when they came, the oldest first; and those that have.
+        self.strangers: dict[asyncio.Task[Any], float] = {}
+        self.admitted: set[asyncio.Task[Any]] = set()
 
     async def run(self, host: str, port: int, ready: Callable[[str], None]) -> None:
         """Serve until cancelled; `ready` is called with the address once the model is open."""
@@ -55,29 +57,34 @@ class Server:
         try:
             self.page = page_of(self.worker.facts)
             self.limits = self.limits.within(open_files())
-            listener = await asyncio.start_server(self._connected, host, port, limit=self.limits.head, backlog=AT_ONCE)
-            for one in listener.sockets:  # asyncio accepts as many at once as may wait: here more may wait
-                with one.dup() as same:
-                    same.listen(WAITING)
-            port = listener.sockets[0].getsockname()[1]
-            self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
-            self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
-            ready(f"http://{self.door.host}:{port}/?token={self.token}")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                listener.close()  # without waiting for connections, which may take their time
+            with await _listening(host, port) as listener:
+                port = listener.getsockname()[1]
+                self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
+                self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
+                ready(f"http://{self.door.host}:{port}/?token={self.token}")
+                await self._accept(listener)
         finally:
             await self.worker.stop()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        """Take connections one after the other, each once there is a place for it; the others wait in the system."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._make_room()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+                reader, writer = await asyncio.open_connection(sock=connection, limit=self.limits.head)
+            except OSError:  # it has gone, or no more files may be open
+                await asyncio.sleep(MOMENT)
+                continue
+            self.strangers[loop.create_task(self._connected(reader, writer))] = loop.time()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: one request, one answer."""
         task = asyncio.current_task()
         assert task is not None
-        self.strangers[task] = None
         try:
             with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
-                await self._make_room()
                 status, answer, policy = await self._response(reader, task)
                 kind = "text/html" if policy is not None else "application/json"
                 lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
@@ -141,15 +148,15 @@ class Server:
             raise Refusal(400, "A request must have its declared length.") from None
 
     async def _make_room(self) -> None:
-        """Close the oldest connections that have not shown the token, where there are too many of them."""
-        if len(self.strangers) <= self.limits.strangers:
-            return
-        if len(self.strangers) <= self.limits.strangers + MARGIN // 2:
-            await asyncio.sleep(MOMENT)  # so that requests that have arrived are read first: they may have the token
-        while len(self.strangers) > self.limits.strangers:
-            oldest = next(iter(self.strangers))
-            del self.strangers[oldest]
-            oldest.cancel()
+        """Close the oldest connections that have not shown the token, where no place is left for another."""
+        now = asyncio.get_running_loop().time
+        while len(self.strangers) >= self.limits.strangers:
+            oldest, since = next(iter(self.strangers.items()))
+            if now() < since + MOMENT:  # its request may be on the way, and have the token
+                await asyncio.sleep(since + MOMENT - now())
+            else:
+                del self.strangers[oldest]
+                oldest.cancel()
 
     def _admit(self, task: asyncio.Task[Any]) -> None:
         """Give a connection that has shown the token one of the places kept for such."""
@@ -173,6 +180,15 @@ class Server:
             LOG.error("internal error: %s", found["internal"])
             raise Refusal(500, "internal error")
         return found  # also where it is an error of the person who typed: browsers shout about other statuses
+
+
+async def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, address = found[0][0], found[0][4]
+    listener = socket.create_server(address, family=family, backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
 
 
 def open_files() -> int:

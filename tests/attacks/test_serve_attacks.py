@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import pytest
-from serving import served
+from serving import Live, served
 
 from lrpnumpy.serve.door import Bucket, Limits
 
@@ -304,9 +308,8 @@ def test_connections_that_never_end_give_up_their_place(live, limited):
             assert every[0].recv(1) == b""  # the oldest had to go
 
 
-def test_strangers_who_come_back_take_no_place_from_the_page(live, limited):
-    """300 connections without a token, opened again every 0.9 s: 20 good requests in the meantime all succeed."""
-    limited()
+def good_requests_in_a_flood(live, count):
+    """The statuses of good requests while 300 connections without a token are opened again every 0.9 s."""
     over = threading.Event()
 
     def flood():
@@ -322,13 +325,42 @@ def test_strangers_who_come_back_take_no_place_from_the_page(live, limited):
     try:
         time.sleep(0.5)
         statuses = []
-        for _ in range(20):
+        for _ in range(count):
             statuses.append(live.get().status)
             time.sleep(0.1)
     finally:
         over.set()
         thread.join()
-    assert statuses == [200] * 20
+    return statuses
+
+
+def test_strangers_who_come_back_take_no_place_from_the_page(live, limited):
+    limited()
+    assert good_requests_in_a_flood(live, 20) == [200] * 20
+
+
+def test_a_flood_where_few_files_may_be_open():
+    """Connections that are accepted beyond the limit of the process would stop the server for seconds."""
+    resource = pytest.importorskip("resource")
+    command = [sys.executable, "-u", "-m", "lrpnumpy", "serve", "--port", "0"]
+    limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (256, 256))
+    environment = {**os.environ, "LRPNUMPY_COMPILE": "never"}
+    options = {"env": environment, "preexec_fn": limit, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, **options) as process:
+        try:
+            address = next(line.strip() for line in process.stdout if "http://" in line)
+            assert good_requests_in_a_flood(Live(address, None), 5) == [200] * 5
+        finally:
+            process.terminate()
+        assert "Too many open files" not in process.stdout.read()
+
+
+def test_limits_of_few_files():
+    assert Limits().within(1 << 16) == Limits()
+    for files in (64, 128, 256, 1024):
+        some = Limits().within(files)
+        assert some.connections >= 1 and some.strangers >= 1
+        assert files < 256 or some.connections + some.strangers + 96 <= files
 
 
 @pytest.mark.parametrize("is_reset", [True, False])
