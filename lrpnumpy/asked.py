@@ -164,7 +164,7 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     try:
         pairs = spans
         if isinstance(spans, (list, tuple, range)):
-            pairs = [(start, stop) for start, stop in spans]  # a range has no pairs, and may have no end
+            pairs = [(start, stop) for start, stop in spans]  # type: ignore[misc]  # a large range has no pairs
         given = np.asarray(pairs).reshape(len(spans), 2)
         with np.errstate(invalid="ignore"):
             array = given.astype(np.int64, casting="same_kind" if given.dtype.kind not in "uf" else "unsafe")
