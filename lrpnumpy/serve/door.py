@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "x-lrpnumpy-token"  # the header that the page sends the token in
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-OTHERS = 96  # open files that are no connections, and connections that are being closed
+OTHERS = 96  # open files besides connections, and connections that are being closed
 ROUTES = {"/": "GET", "/state": "GET", "/explain": "POST"}  # all there is; none of them names a file
 
 
