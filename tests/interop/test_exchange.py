@@ -256,7 +256,7 @@ def test_shapley_values_of_a_module(module):
     """As captum's, with the steps of a feature as one player, whose value is shared among its steps."""
     x = torch.randn(2, 5, 3)
     found = lrp.Attribution(module, "shapley").attribute(x, target=1)
-    masks = torch.arange(3).expand(1, 5, 3)
+    masks = torch.arange(3).expand(1, 5, 3).contiguous()
     assert found.shape == x.shape and found.dtype == x.dtype
     exact = captum.ShapleyValues(module).attribute(x, target=1, feature_mask=masks)
     torch.testing.assert_close(found.sum(1), exact[:, 0], atol=1e-4, rtol=0)

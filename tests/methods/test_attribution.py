@@ -1,10 +1,10 @@
 """The interface of captum for a Model and arrays; with modules and tensors it is tested in tests/interop."""
 
+import networks as nets
 import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-import networks as nets
 
 
 def model_of(rng, features):
@@ -25,7 +25,7 @@ def test_shapley_values_have_the_shape_of_the_input():
         lambda: lrp.Attribution(model, lrp.Shapley(players=4)).attribute(x),
         lambda: lrp.Attribution(model, "shapley").attribute(x, players=4),
     ):
-        with pytest.raises(lrp.LrpError, match="players must be 'features' for attributions of the shape .* got 4"):
+        with pytest.raises(lrp.LrpError, match=r"players must be 'features' for attributions of the shape .* got 4"):
             call()
 
 
