@@ -169,7 +169,9 @@ class Affine(RowFunction):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"Affine, {self.inputs} features" + ", how the inputs are scaled" * self.scaler
+        if self.scaler:
+            return f"Affine, {self.inputs} features, how the inputs are scaled"
+        return f"Affine, {self.inputs} features"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -80,4 +80,6 @@ class LayerNorm(Layer):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        return f"LayerNorm, {self.inputs} features" + ", not centered (RMSNorm)" * (not self.center)
+        if self.center:
+            return f"LayerNorm, {self.inputs} features"
+        return f"LayerNorm, {self.inputs} features, not centered (RMSNorm)"

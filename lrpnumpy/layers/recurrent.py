@@ -480,7 +480,8 @@ class Cell(Recurrent):
                 what, got = f"{width} features", f"{size.width}"
                 if is_state:
                     what = f"one vector of {width} numbers per sequence"
-                    got += " at every step" * size.steps
+                if is_state and size.steps:
+                    got += " at every step"
                 raise LrpError(f"{node.name} must have {what}, got {got} from the {size.source}.")
         return x._replace(width=self.units)
 

@@ -53,7 +53,9 @@ class StackedCell(Cell):
         return replace(self, U=self.U * s, b=self.b + self.U @ t)
 
     def _start_text(self) -> str:
-        return ", with a start state" * any(one.any() for one in self.started)
+        if any(one.any() for one in self.started):
+            return ", with a start state"
+        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -99,6 +99,8 @@ def payload(
         known = _truth(truth, classes, example.is_regression)
     if numbers is None:
         numbers = which.tolist()
+    if names is not None:
+        names = [*map(str, names)]
     return {
         "format": FORMAT,
         "title": title,
@@ -107,7 +109,7 @@ def payload(
         "regression": example.is_regression,
         "unit": example.output_unit,
         "numbers": [*numbers],
-        "names": names and [*map(str, names)],
+        "names": names,
         "scores": _stacked(first.scores, (count, len(classes))),
         "probabilities": probabilities,
         "truth": known,

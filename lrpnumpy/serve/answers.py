@@ -202,11 +202,13 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
     ways = [one for one in METHODS.values() if one.name != "occlusion-p" or model.output != "linear"]
     # Where the menu has a method: those that `compare` shows first, those that often fail their evidence last.
     groups = {**dict.fromkeys(UNSTABLE, "unstable"), **dict.fromkeys(COMPARED, "recommended")}
-    has_words = model.embedding is not None and model.embedding.vocabulary is not None
+    kind = "series"
+    if model.embedding is not None and model.embedding.vocabulary is not None:
+        kind = "words"
     return {
         "model": name,
         "start": start,
-        "kind": ("series", "words")[has_words],
+        "kind": kind,
         "features": model.features and [*model.features],
         "inputs": model.input_size,
         "classes": model.classes and [*model.classes],

@@ -114,7 +114,9 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
         if not is_same(key, x):
             keys = [name for name in net.rows(key).values if name != value]
         name = net.put(lrp.Attention(scale), first, value, *keys)
-        axes = {True: SERIES, False: VECTOR}[query.has_steps]
+        axes = VECTOR
+        if query.has_steps:
+            axes = SERIES
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
     pool = _pool(net, name, x.values[0])

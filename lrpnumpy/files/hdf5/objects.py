@@ -104,7 +104,9 @@ def messages(file: Pieces, address: int) -> list[Message]:
     new = file.cut(address, 4) == b"OHDR"
     if new:
         version, flags = file.cut(address + 4, 2)
-        head = "BHB" + "xx" * bool(flags & 4)  # of a message, which may have a number
+        head = "BHB"  # of a message
+        if flags & 4:
+            head += "xx"  # its number
         start = 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
         width = 1 << (flags & 3)
         length = int.from_bytes(file.cut(address + start, width), "little")
@@ -159,7 +161,10 @@ def _symbols(file: Pieces, tree: int, heap: int) -> Iterator[tuple[bytes, Link]]
             if not 0 <= start < end:
                 raise Refused("has a name outside the names of its group")
             file.budget.hold("", end - start)
-            yield names[start:end], {2: _OTHER[1]}.get(cached, address)
+            if cached == 2:
+                yield names[start:end], _OTHER[1]
+            else:
+                yield names[start:end], address
 
 
 def _link(data: bytes) -> tuple[bytes, Link]:
