@@ -216,6 +216,41 @@ def test_modules_that_are_ordinary_for_one_probe_only_are_refused(name):
         lrp.from_torch(ODD[name], check=torch.randn(8, 7, D))
 
 
+def packed_numbers(net, x):
+    lengths = (x.abs().sum(-1) > 0).sum(1)
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return net.lstm(packed)[1][0][-1]
+
+
+CONDITIONS = {  # on the input, and what the warning names
+    "a missing value": (lambda n, x: n.lstm(torch.where(x == -999, 0.0, x))[0][:, -1], "x == -999 is False"),
+    "small values": (lambda n, x: n.lstm(x.masked_fill(x < -100, 0))[0][:, -1], "x < -100 is False"),
+    "large values": (lambda n, x: n.lstm(torch.where(x > 60, 1.0, x))[0][:, -1], "x > 60 is False"),
+    "steps of zeros": (packed_numbers, "sum(abs(x)) > 0 is True"),
+    "Python": (lambda n, x: n.lstm(-x if x.mean() > 50 else x)[0][:, -1], "mean(x) > 50 is False"),
+    "hidden": (lambda n, x: n.lstm(x)[0][:, -1] * ((n.lstm(x)[0] < 2).all() + 0.0), "lstm(x) < 2 is True"),
+    "read": (lambda n, x: n.lstm(-x if x.sum().item() > 1e6 else x)[0][:, -1], "with item(sum(x)) is the same"),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_that_ordinary_numbers_do_not_meet_are_named(name):
+    call, says = CONDITIONS[name]
+    module = read(call)
+    model, text = warned(lrp.from_torch, module)
+    assert f"assumed: {says}" in text or f"assumed: what the module does {says}" in text, text
+    x = np.random.default_rng(0).normal(size=(9, D)).astype("f4")
+    close(lrp.predict(model, x), scores(module, x), 1e-5)
+
+
+def test_conditions_that_change_no_score_are_not_named():
+    def call(net, x):
+        assert (x < 1000).all()
+        return net.lstm(torch.where(x > 50, x * 1.0, x))[0][:, -1]
+
+    assert warned(lrp.from_torch, read(call))[1] == ""
+
+
 def test_token_ids_that_repeat():
     def call(net, ids):
         odd = (ids == ids[:, :1]).all(1, keepdim=True)
@@ -279,9 +314,31 @@ def test_padding_that_a_module_packs_away_is_skipped(pad):
     )
     ids = torch.where(IDS == 0, pad, IDS)
     model, text = warned(lrp.from_torch, module)
-    assert model.embedding.mask == pad and text == ""
+    assert model.embedding.mask == pad and "padded with" not in text
+    assert f"for token ids that begin with {pad}, token ids with {pad} in the middle: pass each" in text  # it counts
     with torch.no_grad():
         close(lrp.predict_all(model, list(ids.numpy())), module(ids).numpy(), 1e-5)
+
+
+def test_padding_that_only_an_attention_skips_is_named_where_it_is_not_at_the_end():
+    def call(net, ids):
+        out = net.lstm(net.emb(ids))[0]
+        weights = net.fc(out)[..., 0].masked_fill(ids == 0, -1e9).softmax(1)
+        return net.fc((out * weights.unsqueeze(-1)).sum(1))
+
+    module = seeded(call, emb=lambda: nn.Embedding(9, D), lstm=lstm(), fc=linear(H, 2))
+    model, text = warned(lrp.from_torch, module)
+    assert model.embedding.mask == 0
+    assert "for token ids that begin with 0, token ids with 0 in the middle: pass each sequence" in text
+    with torch.no_grad():
+        close(lrp.predict_all(model, list(IDS.numpy())), module(IDS).numpy(), 1e-5)
+
+
+def test_padding_by_any_token_id_is_seen():
+    module = seeded(
+        packed_by(lambda ids: (ids != 101).sum(1)), emb=lambda: nn.Embedding(5000, D), lstm=lstm(), fc=linear(H, 2)
+    )
+    assert warned(lrp.from_torch, module)[0].embedding.mask == 101
 
 
 def test_padding_of_a_module_that_takes_lengths():

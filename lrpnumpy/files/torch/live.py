@@ -26,7 +26,7 @@ from lrpnumpy.files.torch.called import ModuleCall, calls, unchanged
 from lrpnumpy.files.torch.merged import Different, Sizes, model_of
 from lrpnumpy.files.torch.pickled import describe_live
 from lrpnumpy.files.torch.probes import ScoreCheck
-from lrpnumpy.files.torch.recorded import Recorded, as_numpy, record, tensors
+from lrpnumpy.files.torch.recorded import Condition, Recorded, as_numpy, record, tensors
 from lrpnumpy.files.torch.rolled import rolled
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -140,7 +140,7 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
                         found = run.model(source, which)
                     if said.output is not None:
                         found = found._replace(model=replace(found.model, output=said.output))  # type: ignore[arg-type]
-                    model, more = ScoreCheck(source, call, which, tolerance).compared(found.model)
+                    model, more = ScoreCheck(source, call, which, tolerance, run.conditions).compared(found.model)
                 return found._replace(model=model, warnings=[*warned, *more])
             except LrpError as error:
                 problems.append(error)
@@ -205,6 +205,11 @@ class _Runs(NamedTuple):
     def first(self) -> Recorded:
         """One of the runs."""
         return self.runs[0]
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions that became constants, of all runs."""
+        return list({text: condition for run in self.runs for text, condition in run.conditions.items()}.values())
 
     def model(self, source: Source, which: str) -> Imported:
         """The model of one output."""

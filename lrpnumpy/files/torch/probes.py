@@ -1,11 +1,13 @@
 """Does the model of a live PyTorch module give its scores? Inputs of several lengths and scales on which it must.
 
 One run of a few ordinary steps cannot tell a mean from a sum over 7, or the last of 7 steps from step 6. So the scores
-are compared for other lengths and scales, too, and for token ids that repeat or that end in padding.
+are compared for other lengths and scales, too, and for token ids that repeat or that have padding. Conditions such as
+x == -999, which ordinary numbers never meet, are met on purpose.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from lrpnumpy.files.compare import matches, shown
 from lrpnumpy.files.safe import Source, first_line
 from lrpnumpy.files.torch.called import ModuleCall, ordinary, outputs_of, unchanged
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import as_numpy
+from lrpnumpy.files.torch.recorded import Condition, as_numpy, record
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -34,7 +36,8 @@ class Probe(NamedTuple):
     kind: str
     given: list[Any]  # tensors, as the module takes them
     scale: float = 1.0
-    pad: int | None = None  # the token id at the end of each sequence
+    pad: int | None = None  # the token id that may be padding
+    place: str = "end"  # of the padding in each sequence: start, middle or end
     lengths: Sequence[int] | None = None  # of the sequences without padding, if the module is told them
 
 
@@ -46,6 +49,7 @@ class ScoreCheck:
     call: ModuleCall
     which: str
     tolerance: float
+    conditions: Sequence[Condition] = ()  # that became constants
 
     def run(self, probe: Probe) -> np.ndarray | str:
         """What the module gives for a probe, or what it raised."""
@@ -96,6 +100,7 @@ class ScoreCheck:
         """The model, which skips padding where the module does, and warnings; an error where the scores differ."""
         refused: dict[str, str] = {}
         warned: list[str] = []
+        padded: list[Probe] = []  # with other scores
         found = 0
         for probe in self.probes(model):
             scores = self.scores(model, probe)
@@ -114,16 +119,23 @@ class ScoreCheck:
                 continue
             if probe.pad is None or self.call.takes_lengths:
                 raise self.mismatch(model, probe, scores, y)
-            masked = _masked(model, probe.pad)
+            masked = _masked(model, probe.pad) if probe.place == "end" else None
             if masked is not None and self.agrees(masked, self.scores(masked, probe), y):
                 model = masked
             else:
-                warned.append(
-                    f"the scores are not those of the module for {probe.kind}: pass each sequence at its own length, "
-                    "without padding"
-                )
+                padded.append(probe)
+        if padded:
+            kinds = ", ".join(probe.kind for probe in padded)
+            warned.append(
+                f"the scores are not those of the module for {kinds}: pass each sequence at its own length, without "
+                "padding"
+            )
         if not found:
             raise self.source.error("", "gives no scores that could be compared; pass check=x, an input that it takes")
+        known = {probe.pad for probe in padded}
+        if model.embedding is not None:
+            known.add(model.embedding.mask)
+        warned += self.assumed(model, [one for one in self.conditions if known.isdisjoint(one.numbers)])
         if self.call.takes_lengths:
             pad = _padding_id(self.call.module) if self.call.main.is_ids else None
             if pad is not None and not model.every and len(self.call.inputs) == 1:
@@ -137,7 +149,61 @@ class ScoreCheck:
             )
         return model, warned
 
+    def assumed(self, model: Model, conditions: Sequence[Condition]) -> list[str]:
+        """Warnings about conditions that give other scores where they are met, or that no probe meets."""
+        texts = []
+        for condition in conditions:
+            is_met, differs = False, False
+            for probe in self.beyond(model, condition):
+                args, kwargs = self.call.arguments(probe.given)
+                try:
+                    with unchanged(self.call.module):
+                        run = record(self.call.module, args, kwargs, self.call.inputs_of(probe.given))
+                except Exception:  # the module refuses such inputs
+                    is_met = True
+                    continue
+                again = run.conditions.get(condition.text)
+                is_met |= again is None or again.value is not condition.value
+                scores, y = self.scores(model, probe), outputs_of(run.result)[self.which]
+                differs |= scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
+            if is_met and not differs:
+                continue
+            text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)
+            fact = f"{text} is {condition.value} for every input"
+            if condition.value is None:
+                fact = f"what the module does with {text} is the same for every input"
+            advice = "the scores differ where it is not" if differs else "pass check=x with inputs for which it is not"
+            texts.append(f"assumed: {fact}; {advice}")
+        return texts
+
     # ---------------------------------------------------------------------------------------------------- the probes
+
+    def beyond(self, model: Model, condition: Condition) -> Iterator[Probe]:
+        """Inputs that contain the numbers of a condition, or numbers beyond them: here and there, last, everywhere."""
+        call, rng = self.call, np.random.default_rng(0)
+        if call.given is not None and not call.takes_lengths:
+            yield Probe(condition.text, call.given)
+        for k, port in enumerate(call.ports):
+            if not port.is_input:
+                continue
+            far = [1.0 if port.is_ids else 1 + abs(number) for number in condition.numbers]
+            near = np.array(condition.numbers)
+            values = {0.0, *near, *(near - far), *(near + far)}
+            if port.is_ids:
+                embedding = model.inputs[port.name].embedding
+                rows = port.rows[1] if embedding is None else len(embedding.E)
+                values = {value for value in values if 0 <= value < rows and value == int(value)}
+            for value in sorted(values):
+                for place in ("here and there", "last", "everywhere"):
+                    given = call.tensors(call.sizes, rng)
+                    x = given[k]
+                    if place == "here and there":
+                        x.view(-1)[::5] = value
+                    elif place == "everywhere":
+                        x[...] = value
+                    elif "T" in port.axes:
+                        x.movedim(port.axes.index("T"), -1)[..., x.shape[port.axes.index("T")] // 2 :] = value
+                    yield Probe(condition.text, given)
 
     def probes(self, model: Model) -> Iterator[Probe]:
         """`check`, inputs of other lengths and scales, and token ids that repeat or end in padding."""
@@ -177,10 +243,16 @@ class ScoreCheck:
         yield Probe("token ids that repeat", [one, *given[1:]])
         low, _ = ordinary(rows)
         reserved = [_padding_id(call.module), 0, *((1, rows - 1) if low > 1 else ())]
+        reserved += [int(one) for condition in self.conditions for one in condition.numbers if one in range(rows)]
         for pad in dict.fromkeys(one for one in reserved if one is not None):
             yield self.cut(call, rng, f"token ids padded with {pad}", pad)
+            if not call.takes_lengths:
+                yield self.cut(call, rng, f"token ids that begin with {pad}", pad, "start")
+                yield self.cut(call, rng, f"token ids with {pad} in the middle", pad, "middle")
 
-    def cut(self, call: ModuleCall, rng: np.random.Generator, kind: str, pad: int | None) -> Probe:
+    def cut(
+        self, call: ModuleCall, rng: np.random.Generator, kind: str, pad: int | None, place: str = "end"
+    ) -> Probe:  # fmt: skip
         """Sequences that are shorter than the tensor, each by one step more than the one before."""
         given, T = call.tensors(call.sizes, rng), call.sizes.T
         count = call.sizes.N
@@ -188,11 +260,12 @@ class ScoreCheck:
         if pad is not None:
             x = given[0].movedim(call.main.axes.index("T"), -1)
             for row, end in zip(x if "N" in call.main.axes else [x], ends, strict=True):
-                row[..., end:] = pad
+                places = {"start": slice(0, T - end), "middle": slice(T // 2, T // 2 + 1), "end": slice(end, T)}
+                row[..., places[place]] = pad
         for k, port in enumerate(call.ports):
             if port.axes == "L":
                 given[k] = given[k].new_tensor(ends)
-        return Probe(kind, given, pad=pad, lengths=ends if call.takes_lengths else None)
+        return Probe(kind, given, pad=pad, place=place, lengths=ends if call.takes_lengths else None)
 
 
 def _padding_id(module: Any) -> int | None:

@@ -18,6 +18,11 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
 _SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
            "new_tensor", "rand_like", "randn_like")  # fmt: skip
 _CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
+# Functions that give Python a number, by which it may decide anything.
+_READS = ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__contains__",
+          "equal", "allclose", "is_nonzero")  # fmt: skip
+_FINITE = ("isnan", "isinf", "isfinite")  # a model refuses other inputs than finite ones
 
 
 def _sliced(x: np.ndarray, axes: Sequence[int], starts: Any, ends: Any, steps: Any) -> np.ndarray:
@@ -70,6 +75,14 @@ class Arg(NamedTuple):
         return k % max(self.rank, 1)
 
 
+class Condition(NamedTuple):
+    """A condition on the input that is the same everywhere in a run, which makes it a constant."""
+
+    text: str
+    value: bool | None  # None where Python reads a number
+    numbers: tuple[float, ...]  # to which something is compared
+
+
 @dataclass
 class Recorded:
     """The operations of one run."""
@@ -80,6 +93,7 @@ class Recorded:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)  # constants
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     cells: dict[tuple[str, ...], Any] = field(default_factory=dict)  # recurrent cells by the names of their arrays
+    conditions: dict[str, Condition] = field(default_factory=dict)  # by their texts
     result: Any = None  # what the module gave
 
     def emit(
@@ -115,6 +129,24 @@ class Recorded:
             self.shapes[names[-1]] = tuple(shape)
         ops[-1] = ops[-1]._replace(outputs=tuple(names))
         return names
+
+    def described(self, value: Any, depth: int = 3) -> str:
+        """A value as the user might write it: a number, an input, or the functions that made it of one."""
+        if not isinstance(value, Arg):
+            return str(value)
+        if value.array is not None:
+            return f"{value.array.item():g}" if value.array.size == 1 else "an array"
+        if value.name in self.inputs:
+            return value.name
+        made_by = next((op for op in self.ops if value.name in op.outputs), None)
+        if made_by is None or depth == 0:
+            return "..."
+        function = made_by.where.strip("_")
+        source = next((name for name in made_by.inputs if name not in self.arrays), "")
+        inner = self.described(Arg(source, (), ""), depth - 1)
+        if inner.startswith(f"{function}("):  # several operations of one call
+            return inner
+        return f"{function}({inner})"
 
     def some(self, name: str, axis: int, start: int | None, stop: int | None, step: int = 1) -> str:
         """Places along an axis; a single one is a step of a series, which a loop may take."""
@@ -257,7 +289,10 @@ class _Recorder:
         named = {key: self.translated(value) for key, value in kwargs.items()}
         result = func(*args, **kwargs)
         results = [args[0]] if changes else [tensor for _, tensor in tensors(result)]
-        if not results or name in _SHAPES or (not changes and all(map(_is_uniform, results))):
+        is_uniform = bool(results) and not changes and all(map(_is_uniform, results))
+        if depends and name not in _FINITE and (is_uniform or name in _READS):
+            self.assume(name, [*refs, *named.values()], bool(results[0].reshape(-1)[0]) if is_uniform else None)
+        if not results or name in _SHAPES or is_uniform:
             return result
         if name in _CUTS and not changes:
             self.cut(refs[0], name, refs[1:], named, results)
@@ -268,6 +303,18 @@ class _Recorder:
             if not depends and value not in self.run.arrays:
                 self.run.arrays[value] = as_numpy(tensor).copy()
         return result
+
+    def assume(self, name: str, values: Sequence[Any], result: bool | None) -> None:
+        """Remember a condition that becomes a constant."""
+        words = [self.run.described(value) for value in values]
+        sign = _SIGNS.get(name.strip("_"))
+        text = f"{words[0]} {sign} {words[1]}" if sign else f"{name.strip('_')}({', '.join(words)})"
+        numbers: set[float] = set()
+        for value in values:
+            array = value.array if isinstance(value, Arg) else value
+            if isinstance(array, (int, float)) or (isinstance(array, np.ndarray) and array.size):
+                numbers |= {float(np.min(array)), float(np.max(array))}
+        self.run.conditions.setdefault(text, Condition(text, result, tuple(sorted(numbers)) or (0.0,)))
 
     def cut(self, source: Arg, name: str, more: Sequence[Any], named: dict[str, Any], parts: list[Any]) -> None:
         """The parts of a tensor, in the order of an axis."""
