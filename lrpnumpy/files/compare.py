@@ -12,10 +12,12 @@ from lrpnumpy.layers import TwoClasses
 from lrpnumpy.model import Model
 from lrpnumpy.tables import untensored
 
-TOLERANCE = 1e-4  # of the largest score: frameworks add float32 numbers in another order
+_CLOSE = 1e-5  # of the largest score
+# Frameworks add float32 numbers of about size 1 in another order, which shows in scores that are close to 0.
+_ROUNDING, _LOOSEST = 4 * float(np.finfo(np.float32).eps), 1e-4
 
 
-def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERANCE) -> None:
+def check_scores(model: Model, check: Any, file: str) -> None:
     """Raise unless the scores of x are y, for check = (x, y); y may also be the probabilities that belong to them."""
     try:
         x, y = check
@@ -28,14 +30,14 @@ def check_scores(model: Model, check: Any, file: str, tolerance: float = TOLERAN
     except (TypeError, ValueError):
         raise LrpError("load: check must have the framework's scores as its y, an array of numbers.") from None
     scores = scores_of(model, x)
-    if not matches(model, scores, expected, tolerance):
+    if not matches(model, scores, expected):
         raise WeightFileError(
-            f"{file}: check=(x, y) expects the scores {shown(expected)} for x, the model gives {shown(scores)}; "
-            f"the network is {model!r}; try another readout=, activations= or layers=."
+            f"{file}: check=(x, y) expects the scores {shown(expected)} for x, the model gives "
+            f"{shown(scores, expected)}; the network is {model!r}; try another readout=, activations= or layers=."
         )
 
 
-def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> bool:
+def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float | None = None) -> bool:
     """Whether the scores of a model, or the probabilities that belong to them, are those of the framework."""
     candidates = [scores]
     if (found := probabilities(model.output, scores)) is not None:
@@ -57,18 +59,26 @@ def scores_of(model: Model, x: Any) -> np.ndarray:
     return np.asarray(predict(model, x))
 
 
-def agree(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> bool:
-    """Whether two arrays of scores are the same, whatever axes of length 1 they have."""
+def agree(found: np.ndarray, expected: np.ndarray, tolerance: float | None = None) -> bool:
+    """Whether two arrays of scores are the same, whatever axes of length 1 they have.
+
+    `tolerance` is of the largest score; without it float32 rounding has a floor, of at most 1e-4.
+    """
     if found.size != expected.size or not found.size:
         return False
     a, b = np.squeeze(found), np.squeeze(expected)
     if a.shape != b.shape:
         return False
-    return bool(np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30))
+    size = max(float(np.abs(b).max()), 1e-30)
+    limit = max(_CLOSE * size, min(_ROUNDING, _LOOSEST * size)) if tolerance is None else tolerance * size
+    return bool(np.abs(a - b).max() <= limit)
 
 
-def shown(scores: np.ndarray) -> str:
-    """The first scores for an error message."""
+def shown(scores: np.ndarray, others: np.ndarray | None = None) -> str:
+    """The first scores for an error message, and the largest difference from others."""
     flat = scores.reshape(-1)
     more = f" … ({flat.size} numbers)" if flat.size > 8 else ""
-    return "[" + ", ".join(f"{number:.6g}" for number in flat[:8]) + more + "]"
+    text = "[" + ", ".join(f"{number:.6g}" for number in flat[:8]) + more + "]"
+    if others is None or others.size != flat.size:
+        return text
+    return f"{text} (the largest difference is {np.abs(flat - others.reshape(-1)).max():.3g})"

@@ -229,6 +229,10 @@ def test_check_compares_the_scores():
     model = from_torch(state, readout="mean")
     scores = lrp.predict(model, x)
     assert from_torch(state, readout="mean", check=(x, scores)).digest == model.digest
+    size = np.abs(scores).max()
+    from_torch(state, readout="mean", check=(x, scores + 5e-6 * size))
+    with pytest.raises(lrp.WeightFileError, match=r"the largest difference is \d"):
+        from_torch(state, readout="mean", check=(x, scores + 5e-5 * size))
     odds = np.exp(scores) / np.exp(scores).sum()
     from_torch(state, readout="mean", output="softmax", check=(x, odds))
     for wrong in ({"readout": "last", "check": (x, scores)}, {"readout": "mean", "check": (x, odds)}):

@@ -409,6 +409,38 @@ def test_several_outputs_are_named(form, first, second):
         lrp.from_torch(module, which="variance")
 
 
+def test_an_output_without_tensors_is_named():
+    class Output:
+        def __init__(self, scores):
+            self.scores = scores
+
+    module = read(lambda n, x: n.lstm(x)[0][:, -1])
+    module.call = lambda n, x, call=module.call: Output(call(n, x))
+    with pytest.raises(lrp.LrpError, match=r"^from_torch: the output of the module has no tensor: make forward return"):
+        lrp.from_torch(module, check=torch.randn(8, 7, D))
+    text = warned(lrp.from_torch, module)[1]
+    assert "the output of the module has no tensor, so its scores were not compared; make forward" in text
+
+
+def test_a_prediction_at_each_step_of_packed_sequences():
+    def call(net, ids):
+        lengths = (ids != 0).sum(1)
+        packed = nn.utils.rnn.pack_padded_sequence(net.emb(ids), lengths, batch_first=True, enforce_sorted=False)
+        return net.fc(nn.utils.rnn.pad_packed_sequence(net.lstm(packed)[0], batch_first=True)[0])
+
+    module = seeded(call, emb=lambda: nn.Embedding(9, D), lstm=lstm(), fc=linear(H, 2))
+    model, text = warned(lrp.from_torch, module)
+    assert model.every and "for token ids padded with 0" in text
+    with torch.no_grad():
+        close(lrp.predict(model, IDS[0].numpy()), module(IDS[:1])[0].numpy(), 1e-5)
+
+
+def test_scores_that_look_the_same_are_told_apart():
+    module = read(lambda n, x: n.lstm(x)[0][:, -1] + 3e-5 * (x.shape[1] == 1))
+    with pytest.raises(lrp.LrpError, match=r"the largest difference is \d"):
+        lrp.from_torch(module)
+
+
 def test_the_outputs_of_a_recurrent_module_are_known():
     assert warned(lrp.from_torch, nn.LSTM(D, H, batch_first=True))[1] == ""
     with pytest.raises(lrp.LrpError, match="which names an output of a module"):
@@ -416,6 +448,13 @@ def test_the_outputs_of_a_recurrent_module_are_known():
 
 
 # ------------------------------------------------------------------------------------------------------- state
+
+
+class Memory:
+    """An object that a module holds."""
+
+    def __init__(self):
+        self.calls = 0
 
 
 class Stateful(nn.Module):
@@ -436,6 +475,8 @@ class Stateful(nn.Module):
         self.seen += len(x)
         self.extra = out
         self.uses += 1
+        if hasattr(self, "memory"):
+            self.memory.calls += 1
         torch.rand(1), np.random.rand(), random.random()  # noqa: NPY002
         return self.fc(out[:, -1])
 
@@ -460,11 +501,14 @@ def test_a_module_is_left_as_it_was(trained):
         module.history.clear()
         del module.extra
     module.lstm.eval()
+    module.memory = Memory()
     hidden, before = module.hidden, state_of(module)
     for check in (None, torch.randn(8, 7, D, generator=torch.Generator().manual_seed(0))):
         if trained:
-            with pytest.raises(lrp.LrpError, match="start states that differ"):  # it starts elsewhere
+            with pytest.raises(
+                lrp.LrpError, match=r"start states that differ.*\(hidden\): reset"
+            ):  # it starts elsewhere
                 lrp.from_torch(module, check=check)
         else:
             lrp.from_torch(module, check=check)
-        assert module.hidden is hidden and state_of(module) == before
+        assert module.hidden is hidden and state_of(module) == before and module.memory.calls == 0

@@ -107,6 +107,10 @@ CASES = {
         lambda: lrp.predict(NUMBERS, X[:, 0]),
         r"must have shape \(T, 3\), got \(4,\); one step of 3 numbers is x\[None\]",
     ),
+    "one sequence as a batch": (
+        lambda: lrp.explain_all(NUMBERS, X),
+        r"sequence 0 must have shape .*; a single sequence is for explain and predict",
+    ),
     "an array of truth values": (
         lambda: lrp.predict(NUMBERS, np.ones((4, 3), bool)),
         r"x must be an array of floats or integers, got bool",

@@ -12,7 +12,8 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ class ModuleCall:
     sizes: Sizes
     free: str = "NT"  # the sizes that may be others
     device: Any = None
+    stored: set[str] = field(default_factory=set)  # attributes with tensors that each call replaces
 
     @property
     def inputs(self) -> list[Port]:
@@ -302,11 +304,20 @@ def ordinary(rows: int) -> tuple[int, int]:
 
 
 @contextmanager
-def unchanged(module: Any) -> Iterator[None]:
-    """In eval mode; attributes, arrays and modes of a module, and all random numbers, are left as they were."""
+def unchanged(module: Any) -> Iterator[set[str]]:
+    """In eval mode; attributes, arrays and modes of a module, and all random numbers, are left as they were.
+
+    So are the attributes of objects that a module holds. The set will have the names of attributes with tensors that
+    were replaced, such as the state of the call before.
+    """
     import torch
 
-    attributes = [(vars(part), dict(vars(part))) for part in module.modules()]
+    parts = [*module.modules()]
+    for value in [value for part in module.modules() for value in vars(part).values()]:
+        if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (torch.Tensor, ModuleType)):
+            parts.append(value)
+    attributes = [(vars(part), dict(vars(part))) for part in parts]
+    replaced: set[str] = set()
     containers: dict[int, tuple[Any, Any]] = {}
     kept: dict[int, tuple[Any, Any]] = {}
 
@@ -329,8 +340,11 @@ def unchanged(module: Any) -> Iterator[None]:
         with torch.random.fork_rng(devices):
             with suppress(NotImplementedError):  # of an exported program, which is in eval mode
                 module.eval()
-            yield
+            yield replaced
     finally:
+        for values, saved in attributes:
+            stored = [key for key, value in saved.items() if any(True for _ in tensors(value))]
+            replaced |= {key for key in stored if values.get(key) is not saved[key]}
         random.setstate(numbers)
         np.random.set_state(numpy_numbers)  # noqa: NPY002
         for container, saved in [*attributes, *containers.values()]:

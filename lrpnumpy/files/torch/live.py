@@ -40,6 +40,9 @@ _INSTEAD = (
 )
 
 
+_NO_TENSOR = "the output of the module has no tensor"
+
+
 class StateDict(Source):
     """Arrays that are in memory already."""
 
@@ -143,17 +146,22 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
                     model, more = ScoreCheck(source, call, which, tolerance, run.conditions).compared(found.model)
                 return found._replace(model=model, warnings=[*warned, *more])
             except LrpError as error:
-                problems.append(error)
+                problems.append(_with_state(source, error, call.stored))
         if problems:
             raise problems[0]
-        if check is not None:
-            raise LrpError(f"from_torch: the module raised an error on the `check` input: {reason}.")
         unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
         advice = "pass check=x, an input that it takes, or a tuple of its inputs"
+        if reason == _NO_TENSOR:
+            unseen, advice = reason, "make forward return a tensor, or a tuple, list or dict of tensors"
+            if check is not None:
+                raise source.error("", f"{unseen}: {advice}")
+        if check is not None:
+            raise source.error("", f"the module raised an error on the `check` input: {reason}")
         try:
             found = names.read(source, hints, describe_live(module))
         except LrpError as error:
-            raise LrpError(f"{str(error).removesuffix('.')}; {unseen}: {advice}.") from error
+            text = str(error).removeprefix("from_torch: ").removesuffix(".")
+            raise source.error("", f"{text}; {unseen}: {advice}") from error
         return found._replace(warnings=[*found.warnings, f"{unseen}, so its scores were not compared; {advice}"])
 
 
@@ -164,6 +172,16 @@ def _as_said(source: Source, module: Any, hints: Hints) -> Imported:
     except LrpError as error:
         text = str(error).removeprefix("from_torch: ").removesuffix(".")
         raise source.error("", f"{text}; or leave such hints out: a module shows by itself what it does") from error
+
+
+def _with_state(source: Source, error: LrpError, stored: set[str]) -> LrpError:
+    """The error, and its likely cause if the module starts from what an earlier call has stored."""
+    if not stored:
+        return error
+    text = str(error).removeprefix("from_torch: ").removesuffix(".")
+    names = ", ".join(sorted(stored))
+    cause = f"the module may start from tensors that an earlier call has stored ({names})"
+    return source.error("", f"{text}; {cause}: reset them, as in module.{min(stored)} = None, and try again")
 
 
 def _is_half(module: Any) -> bool:
@@ -234,13 +252,13 @@ def _recorded(call: ModuleCall) -> _Runs:
                 for size in sizes:
                     given = call.tensors(size, rng)
                     args, kwargs = call.arguments(given)
-                    with unchanged(call.module):
+                    with unchanged(call.module) as call.stored:
                         runs.append(record(call.module, args, kwargs, call.inputs_of(given)))
             except Exception as error:
                 reason = reason or first_line(error)
                 continue
             if not any(True for _ in tensors(runs[0].result)):
-                raise _Raised("its output has no tensor")
+                raise _Raised(_NO_TENSOR)
             call.free = ("N" if len(many) > 1 else "") + ("T" if len(lengths) > 1 else "")
             return _Runs(call, runs, sizes)
     raise _Raised(reason)

@@ -67,9 +67,12 @@ class ScoreCheck:
         try:
             if probe.lengths is not None and model.every:
                 return None
-            return np.stack(list(predict_all(model, self.call.records(probe.given, probe.lengths))))
+            rows = list(predict_all(model, self.call.records(probe.given, probe.lengths)))
         except LrpError:
             return None
+        if len({np.shape(row) for row in rows}) > 1:  # at every step, of sequences without their padding
+            return None
+        return np.stack(rows)
 
     def agrees(self, model: Model, scores: np.ndarray | None, y: np.ndarray) -> bool:
         """Whether a model gives what the module gives, as scores or as the probabilities that belong to them."""
@@ -88,7 +91,7 @@ class ScoreCheck:
     def mismatch(self, model: Model, probe: Probe, scores: np.ndarray | None, y: np.ndarray) -> LrpError:
         """The error about other scores."""
         scale = "" if probe.scale == 1 else f" of numbers times {probe.scale:g}"
-        ours = "takes no such input" if scores is None else f"gives {shown(scores)}"
+        ours = "takes no such input" if scores is None else f"gives {shown(scores, y)}"
         return self.source.error(
             "",
             f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; "
