@@ -191,6 +191,7 @@ SEEN = {
     "step 6": read(lambda n, x: n.lstm(x)[0][:, 6]),
     "sum over 7": read(lambda n, x: n.lstm(x)[0].sum(1) / 7),
 }
+SEEN["absolute values"] = read(lambda n, x: n.lstm(x.abs())[0][:, -1].abs())
 ODD = {
     "small numbers only": read(lambda n, x: torch.where(x.abs().amax() < 1, n.lstm(-x)[0][:, -1], n.lstm(x)[0][:, -1])),
     "one step": read(lambda n, x: n.lstm(x)[0][:, -1] * (2 if x.shape[1] == 1 else 1)),
@@ -332,6 +333,30 @@ def test_padding_that_only_an_attention_skips_is_named_where_it_is_not_at_the_en
     assert "for token ids that begin with 0, token ids with 0 in the middle: pass each sequence" in text
     with torch.no_grad():
         close(lrp.predict_all(model, list(IDS.numpy())), module(IDS).numpy(), 1e-5)
+
+
+def masked_mean(net, ids):
+    mask = (ids != 0).float().unsqueeze(-1)
+    return net.fc((net.lstm(net.emb(ids))[0] * mask).sum(1) / mask.sum(1))
+
+
+OF_IDS = {
+    "masked mean": (masked_mean, 9),
+    "ids + 1": (lambda n, ids: n.fc(n.lstm(n.emb(ids + 1))[0][:, -1]), 10),
+    "ids - 1": (lambda n, ids: n.fc(n.lstm(n.emb(ids - 1))[0][:, -1]), 9),
+    "one hot": (lambda n, ids: n.fc(n.lstm(nn.functional.one_hot(ids, 9).float())[0][:, -1]), None),
+}
+
+
+@pytest.mark.parametrize("name", OF_IDS)
+def test_what_modules_do_with_token_ids(name):
+    call, rows = OF_IDS[name]
+    parts = {"emb": lambda: nn.Embedding(rows, D)} if rows else {}
+    module = seeded(call, **parts, lstm=lstm(D if rows else 9), fc=linear(H, 2))
+    ids = IDS if name == "masked mean" else IDS[:1]
+    model = warned(lrp.from_torch, module, check=None if rows else ids)[0]
+    with torch.no_grad():
+        close(lrp.predict_all(model, list(ids.numpy())), module(ids).numpy(), 1e-5)
 
 
 def test_padding_by_any_token_id_is_seen():

@@ -179,7 +179,8 @@ class _Merge:
         names = next(names for names, name in self.known.items() if name == op.inputs[1])
         counts = [run.arrays[name] for run, name in zip(self.runs, names, strict=True)]
         steps = [size.T for size in self.sizes]
-        return before if len(set(steps)) > 1 and [float(one) for one in counts if one.size == 1] == steps else None
+        is_count = all(one.size and (one == T).all() for one, T in zip(counts, steps, strict=True))
+        return before if is_count and len(set(steps)) > 1 else None
 
     def one_step(self, op: Op, node: Any) -> list[OperationNode]:
         """A cell that is used once: a layer of one step."""

@@ -92,12 +92,11 @@ class ScoreCheck:
         """The error about other scores."""
         scale = "" if probe.scale == 1 else f" of numbers times {probe.scale:g}"
         ours = "takes no such input" if scores is None else f"gives {shown(scores, y)}"
-        return self.source.error(
-            "",
-            f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; "
-            "the module does something else for other inputs, or a hint contradicts it; export the module to ONNX and "
-            "load that",
-        )
+        text = f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}"
+        if not self.call.stored:
+            text += "; the module does something else for other inputs, or a hint contradicts it; "
+            text += "export the module to ONNX and load that"
+        return self.source.error("", text)
 
     def compared(self, model: Model) -> tuple[Model, list[str]]:
         """The model, which skips padding where the module does, and warnings; an error where the scores differ."""
@@ -168,7 +167,9 @@ class ScoreCheck:
                 again = run.conditions.get(condition.text)
                 is_met |= again is None or again.value is not condition.value
                 scores, y = self.scores(model, probe), outputs_of(run.result)[self.which]
-                differs |= scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
+                differs = scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
+                if differs:
+                    break
             if is_met and not differs:
                 continue
             text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)

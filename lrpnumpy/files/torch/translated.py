@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.files.torch.cells import gru, lstm, rnn
-from lrpnumpy.files.torch.recorded import Arg, Recorded
+from lrpnumpy.files.torch.recorded import Arg, Op, Recorded
 from lrpnumpy.layers import Bidirectional, Cell, MultiHeadAttention
 
 Shape = tuple[int, ...]
@@ -125,6 +125,11 @@ def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) ->
         return t.emit("Softplus", x)
     scaled = t.emit("Mul", x, t.constant(np.float32(beta)))
     return t.emit("Div", t.emit("Softplus", scaled), t.constant(np.float32(beta)))
+
+
+def _absolute(t: Translation, x: Arg) -> str:
+    """relu(x) + relu(-x)."""
+    return t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x)))
 
 
 def _clip(t: Translation, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
@@ -465,6 +470,8 @@ def _embedding(t: Translation, ids: Arg, weight: Arg, *_: Any, max_norm: Any = N
 def _embedded(t: Translation, ids: str, weight: Arg) -> str:
     """The vectors of an input, of which then the same is taken as was of the token ids."""
     made_by = next((op for op in t.run.ops if ids in op.outputs), None)
+    if made_by is not None and made_by.op in ("Add", "Sub"):
+        return _embedded(t, made_by.inputs[0], _shifted(t, made_by, weight))
     if made_by is None or made_by.op not in ("Gather", "Slice", "Squeeze", "Unsqueeze", "Transpose", "Reshape"):
         return t.emit("Embedding", weight, ids, shape=(*t.run.shapes[ids], weight.shape[1]))
     attributes = dict(made_by.attributes)
@@ -473,6 +480,25 @@ def _embedded(t: Translation, ids: str, weight: Arg) -> str:
     if "shape" in attributes:
         attributes["shape"] = [*attributes["shape"], weight.shape[1]]
     return t.emit(made_by.op, _embedded(t, made_by.inputs[0], weight), **attributes)
+
+
+def _shifted(t: Translation, made_by: Op, weight: Arg) -> Arg:
+    """The table of token ids to which a number is added before they are looked up."""
+    number = t.run.arrays.get(made_by.inputs[1])
+    if number is None or number.size != 1:
+        raise Unclear("takes token ids that are computed from several inputs")
+    shift = int(number.item()) * (1 if made_by.op == "Add" else -1)
+    table = _array(weight, "vectors")
+    table = table[shift:] if shift >= 0 else np.concatenate([np.zeros_like(table[:1]).repeat(-shift, 0), table])
+    return Arg(t.constant(table), table.shape, "f", table)
+
+
+def _one_hot(t: Translation, ids: Arg, num_classes: int = -1) -> str:
+    """A lookup in the identity matrix."""
+    if num_classes < 1:
+        raise Unclear("is supported with num_classes only")
+    table = np.eye(num_classes, dtype=np.float32)
+    return _embedded(t, ids.name, Arg(t.constant(table), table.shape, "f", table))
 
 
 def _numbers(value: Any) -> list[int]:
@@ -676,6 +702,7 @@ FUNCTIONS: dict[str, Function] = {
     "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
     "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
     "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
+    **dict.fromkeys(("abs", "absolute", "__abs__"), _absolute),
     "softplus": _softplus,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
@@ -720,6 +747,7 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("softmax", "_softmax"), _softmax("Softmax")),
     "log_softmax": _softmax("LogSoftmax"),
     "embedding": _embedding,
+    "one_hot": _one_hot,
     "conv1d": _conv1d,
     "max_pool1d": _max_pool,
     "avg_pool1d": _avg_pool,
