@@ -225,6 +225,7 @@ def packed_numbers(net, x):
 
 CONDITIONS = {  # on the input, and what the warning names
     "a missing value": (lambda n, x: n.lstm(torch.where(x == -999, 0.0, x))[0][:, -1], "x == -999 is False"),
+    "one column": (lambda n, x: n.lstm(x * (x[..., 1:2] != -1).float())[0][:, -1], "x[...] != -1 is True"),
     "small values": (lambda n, x: n.lstm(x.masked_fill(x < -100, 0))[0][:, -1], "x < -100 is False"),
     "large values": (lambda n, x: n.lstm(torch.where(x > 60, 1.0, x))[0][:, -1], "x > 60 is False"),
     "steps of zeros": (packed_numbers, "sum(abs(x)) > 0 is True"),

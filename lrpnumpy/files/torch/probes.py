@@ -161,12 +161,13 @@ class ScoreCheck:
                 try:
                     with unchanged(self.call.module):
                         run = record(self.call.module, args, kwargs, self.call.inputs_of(probe.given))
+                    y = outputs_of(run.result)[self.which]
                 except Exception:  # the module refuses such inputs
                     is_met = True
                     continue
                 again = run.conditions.get(condition.text)
                 is_met |= again is None or again.value is not condition.value
-                scores, y = self.scores(model, probe), outputs_of(run.result)[self.which]
+                scores = self.scores(model, probe)
                 differs = scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
                 if differs:
                     break
@@ -194,7 +195,7 @@ class ScoreCheck:
             near = np.array(condition.numbers)
             values = {0.0, *near, *(near - far), *(near + far)}
             if port.is_ids:
-                embedding = model.inputs[port.name].embedding
+                embedding = model.inputs[port.name].embedding if port.name in model.inputs else None
                 rows = port.rows[1] if embedding is None else len(embedding.E)
                 values = {value for value in values if 0 <= value < rows and value == int(value)}
             for value in sorted(values):

@@ -18,6 +18,7 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
 _SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
            "new_tensor", "rand_like", "randn_like")  # fmt: skip
 _CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
+_PLACES = ("getitem", "select", "narrow", "Gather", "Slice", "Squeeze", "Unsqueeze")
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
 # Functions that give Python a number, by which it may decide anything.
 _READS = ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__contains__",
@@ -144,6 +145,8 @@ class Recorded:
         function = made_by.where.strip("_")
         source = next((name for name in made_by.inputs if name not in self.arrays), "")
         inner = self.described(Arg(source, (), ""), depth - 1)
+        if function in _PLACES:
+            return inner if inner.endswith("[...]") else f"{inner}[...]"
         if inner.startswith(f"{function}("):  # several operations of one call
             return inner
         return f"{function}({inner})"
