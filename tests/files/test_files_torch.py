@@ -98,13 +98,27 @@ def test_all_that_was_assumed_is_listed():
     assert "the last step is taken" in clauses(state, **said)[-1]
     order = IN_ORDER.format("the file") + "between them: lstm, fc"
     assert clauses({**lstm(3, 2), **linear(2, 2)}, readout="mean")[0] == order
-    assert clauses(lstm(3, 2), readout="last") == ["no activation is applied after lstm"]
+    alone = "lstm is the only module of the network, without other steps before or after it"
+    assert clauses(lstm(3, 2), readout="last") == [alone, "no activation is applied after lstm"]
+    assert clauses(lstm(3, 2), readout="last", output="softmax") == [alone]
+    assert clauses(lstm(3, 2), readout="last", layers=["lstm", "linear"]) == [alone]
     words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
     assert "no token id is skipped as padding" in clauses(words, readout="last")
     norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
     assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses(
         {**lstm(3, 2), **norm}, readout="last", layers=["lstm", "bn"]
     )
+
+
+def test_how_branches_are_connected_is_assumed():
+    state = {**lstm(3, 2, prefix="a."), **lstm(2, 2, prefix="b."), **linear(4, 5)}
+    described = "the modules are connected as layers= describes, without other steps between them: a, b, fc"
+    said = {"layers": ["a", "b", "concat(a, b)", "linear", "fc", "linear"], "readout": "every"}
+    assert clauses(state, **said) == [described]
+    assert clauses(state, **said, output="softmax") == [described]
+    state = {**lstm(3, 2, prefix="a."), **lstm(2, 2, prefix="b.")}
+    said = {"layers": ["a", "b(start=a)", "linear"], "readout": "every"}
+    assert clauses(state, **said) == [described.removesuffix(", fc")]
 
 
 def test_checked_scores_are_not_assumed():

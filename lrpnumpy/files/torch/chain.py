@@ -32,6 +32,8 @@ WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their 
     "attention": ((), "attention(score)"),
 }
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
+_DESCRIBED = "the modules are connected as layers= describes, without other steps between them: {}"
+_ALONE = "{} is the only module of the network, without other steps before or after it"
 _PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
 
@@ -66,8 +68,13 @@ class ModuleOrder:
         steps = self.decided([self.step(entry, modules) for entry in entries])
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
         chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
-        if len(chosen) > 1 and not is_branched(steps):
-            self.assumed.append(_IN_ORDER.format(where, ", ".join(module.name for module in chosen)))
+        names = ", ".join(module.name or "the recurrent module" for module in chosen)
+        if is_branched(steps):
+            self.assumed.append(_DESCRIBED.format(names))
+        elif len(chosen) > 1:
+            self.assumed.append(_IN_ORDER.format(where, names))
+        else:
+            self.assumed.append(_ALONE.format(names))
         for module in chosen:
             if module.name in unclear:
                 kind = "an Embedding" if module.kind == "embedding" else "a Linear"
