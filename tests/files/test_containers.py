@@ -60,12 +60,46 @@ def test_links_in_a_folder_are_not_followed(tmp_path):
         lrp.load(tmp_path)
 
 
-def test_a_checkpoint_beside_a_pickle(tmp_path):
-    (tmp_path / "model.pt").write_bytes(b"\x80\x02cdarts.models\nRNNModel\nq\x00.")
-    with pytest.raises(lrp.WeightFileError, match="is a pickle, but not one of torch"):
-        lrp.load(tmp_path / "model.pt")
-    shutil.copy(STATE, tmp_path / "model.pt.ckpt")
-    assert lrp.load(tmp_path / "model.pt", readout="last").digest == WANT[STATE]
+PICKLES = {
+    "plain": b"\x80\x02cdarts.models\nRNNModel\nq\x00.",
+    "of torch.save": b"\x80\x02cdarts.models\nRNNModel\nq\x00)\x81q\x01.",
+    "not understood": b"\x80\x02\xff.",
+}
+
+
+@pytest.mark.parametrize("kind", PICKLES)
+@pytest.mark.parametrize("beside", ["model.pt.ckpt", "model.ckpt"])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_pickle_without_tensors_opens_by_the_checkpoint_beside_it(kind, beside, isolate, tmp_path):
+    path = tmp_path / "model.pt"
+    path.write_bytes(PICKLES[kind])
+    if kind != "plain":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("model/data.pkl", PICKLES[kind])
+    with pytest.raises(lrp.WeightFileError, match="model.pt: "):
+        lrp.load(path)
+    shutil.copy(STATE, tmp_path / beside)
+    with pytest.warns(lrp.AssumptionWarning, match=f"{beside} is opened; PyTorch arrays do not"):
+        assert lrp.load(path, readout="last", isolate=isolate).digest == WANT[STATE]
+    assert f"{beside} is opened" in str(lrp.inspect(path, readout="last"))
+    (tmp_path / beside).write_bytes(b"\x80\x02}.")
+    with pytest.raises(lrp.WeightFileError, match=f"{beside}: is a pickle, but not one of torch"):
+        lrp.load(path)
+
+
+@pytest.mark.parametrize("beside", ["state.pt.ckpt", "state.ckpt"])
+def test_a_file_of_tensors_opens_itself_whatever_is_beside_it(beside, tmp_path):
+    for source in (STATE, STATE.with_name("state_legacy.pth")):
+        path = tmp_path / "state.pt"
+        shutil.copy(source, path)
+        want = lrp.load(path, readout="last").digest
+        for content in (STATE.with_name("cells.pt").read_bytes(), b"nothing"):
+            (tmp_path / beside).write_bytes(content)
+            assert lrp.load(path, readout="last").digest == want
+            assert "is opened" not in str(lrp.inspect(path, readout="last"))
+        with pytest.raises(lrp.WeightFileError, match="which must be one of"):
+            lrp.load(path, which="other")
+        (tmp_path / beside).unlink()
 
 
 def test_losses_and_metrics_are_not_layers(rng):
