@@ -17,7 +17,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, kind_of, nearby
 from lrpnumpy.files.torch.modules import NAMES, Module, called
-from lrpnumpy.files.torch.pickled import Described, ModulePart
+from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart
 
 _MOST = 7  # modules for which an order is looked for
 _ATTENTION = re.compile(r"att|score|energy|align")
@@ -34,11 +34,12 @@ WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their 
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
 _DESCRIBED = "the modules are connected as layers= describes, without other steps between them: {}"
 _ALONE = "{} is the only module of the network, without other steps before or after it"
+_LIVE = "lrp.from_torch(module, check=x)"
 _PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
 
 class Word(NamedTuple):
-    """Something without arrays that `layers` names: repeat, maxpool(2), pad(0, 64, reflect), concat(a, b), …"""
+    """Something without arrays that `layers` names: repeat, maxpool(2), concat(a, b), …; an activation with an alpha."""
 
     name: str
     settings: dict[str, Any]
@@ -101,9 +102,13 @@ class ModuleOrder:
         if part is not None and part.is_nothing:
             return "linear"
         if part is not None and part.activation is not None:
+            if part.alpha is not None:
+                return Word(part.activation, {"alpha": float(part.alpha)})
             return part.activation
         if part is not None and (pool := pool_of(self.source, part)) is not None:
             return pool
+        if part is not None and part.kind not in PROBABILITIES:
+            raise self.unsupported(part)
         there = ", ".join(repr(m.name) for m in modules)
         raise self.source.error(
             "",
@@ -315,7 +320,7 @@ class ModuleOrder:
         given = ", ".join(f"{key}={value}" for key, value in part.odd.items())
         shown = f"{part.kind}({given})" if given else part.kind
         return self.source.error(
-            part.name, f"is {shown}, which is not supported; leave it out of layers=[...], or export the module to ONNX"
+            part.name, f"is {shown}, which is not supported in a file; in PyTorch, open the module itself: {_LIVE}"
         )
 
 
@@ -333,7 +338,9 @@ def _parent(name: str) -> str:
 
 def is_activation(step: Step) -> bool:
     """Whether a step works on each number by itself: it fits anywhere."""
-    return isinstance(step, str) or (isinstance(step, Module) and step.kind == "prelu")
+    if isinstance(step, Module):
+        return step.kind == "prelu"
+    return isinstance(step, str) or step.name in ACTIVATIONS
 
 
 def inner_modules(modules: list[Module]) -> list[str]:

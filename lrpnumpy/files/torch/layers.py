@@ -157,6 +157,8 @@ class TorchBuild:
             return [self.attention(**word.settings)]
         if word.name == "pad":
             return [Pad(**word.settings)]
+        if "alpha" in word.settings:
+            return [Activation(word.name, **word.settings)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
