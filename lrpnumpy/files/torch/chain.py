@@ -21,6 +21,7 @@ from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart
 
 _MOST = 7  # modules for which an order is looked for
 _ATTENTION = re.compile(r"att|score|energy|align")
+_LEARNED = re.compile(r"relu|act")
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their order, and an example
     "repeat": ((), "repeat"),
@@ -195,8 +196,9 @@ class ModuleOrder:
 
     def proposed(self, modules: list[Module]) -> tuple[list[str], str]:
         """The entries of `layers` that are safe to assume, and whose order that is; an error proposes others."""
+        modules = self.without_end(modules)
         wrong = [module for module in modules if module.problem]
-        learned = [module.name for module in modules if module.kind == "prelu"]
+        learned = [module.name for module in modules if module.kind == "prelu" and not module.problem]
         attention = find_attention(modules)
         rest = [m for m in modules if m not in wrong and m not in attention and m.name not in learned]
         doubts = [_unsupported(wrong)] if wrong else []
@@ -223,6 +225,16 @@ class ModuleOrder:
             hint = f"; say layers={pair}, readout='every', if the second starts where the first ends"
         there = "" if wrong else f": {listed(modules)}"
         raise self.source.error("", f"{doubts[0]}{hint}{there}")
+
+    def without_end(self, modules: list[Module]) -> list[Module]:
+        """The modules, of which a vector after the last Linear is not taken for a PReLU, unless its name is that of one."""
+        last = max((k for k, module in enumerate(modules) if module.linear), default=len(modules))
+        found = modules[: last + 1]
+        for module in modules[last + 1 :]:
+            is_vector = module.kind == "prelu" and self.described is None and not _LEARNED.search(module.name.lower())
+            problem = f"weight {module.shapes['weight']}" if is_vector else module.problem
+            found.append(replace(module, problem=problem))
+        return found
 
     def order(self, modules: list[Module], doubts: list[str]) -> tuple[list[Module], str]:
         """The modules in the order of the file or in the only one that fits; otherwise a doubt, and some that fit."""

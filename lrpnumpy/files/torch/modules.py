@@ -25,7 +25,12 @@ _RENAMED = {  # how names end with other writers, and with PyTorch
     "w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh", "w": "weight", "b": "bias",
 }  # fmt: skip
 _RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
-_TRAINING = ("criterion", "loss", "loss_fn", "loss_func", "metric", "metrics")  # modules used in training only
+_LOSSES = re.compile(r"[a-z0-9]*loss(es|fn|func)?|criteri(on|a)[a-z]*|metrics?")  # words in names of losses and metrics
+_MEASURES = (  # last words of the names of losses and metrics that may also be names of layers
+    "acc", "accuracy", "precision", "recall", "f1", "f1score", "fbeta", "auroc", "auc", "auprc", "confmat", "kappa",
+    "bce", "ce", "nll", "mse", "rmse", "mae", "mape", "r2", "r2score", "perplexity",
+)  # fmt: skip
+_COUNTED = ("pos_weight", "tp", "fp", "tn", "fn", "total", "correct")  # arrays of losses and metrics
 GATES = ("i", "f", "g", "o")
 _UNDESCRIBED = ModulePart("", "", {})  # of a state_dict, which has arrays only
 
@@ -111,10 +116,18 @@ def _renamed(name: str) -> str:
     return name
 
 
-def _is_for_training(prefix: str) -> bool:
-    """Whether a module computes losses or metrics."""
-    names = prefix.split(".")
-    return any(name in _TRAINING or name.endswith(("_metric", "_metrics")) for name in names)
+def _is_for_training(prefix: str, leaf: str, shape: tuple[int, ...]) -> bool:
+    """Whether an array belongs to a loss or a metric: train_loss_fn.weight, val_acc.total, bce.pos_weight."""
+    if leaf in _COUNTED:
+        return True
+    for name in prefix.split("."):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+        if any(map(_LOSSES.fullmatch, words)):
+            return True
+        is_layer = leaf == "bias" or leaf.startswith(("weight_", "bias_")) or (leaf == "weight" and len(shape) > 1)
+        if words[-1] in _MEASURES and not is_layer:
+            return True
+    return False
 
 
 def find(
@@ -131,10 +144,11 @@ def find(
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        if _is_for_training(prefix) or parts.get(prefix, _UNDESCRIBED).is_loss:
+        shape = source.shape(path)
+        if _is_for_training(prefix, leaf, shape) or parts.get(prefix, _UNDESCRIBED).is_loss:
             unused.append(name)
         elif leaf != "num_batches_tracked":
-            groups.setdefault(prefix, {})[leaf] = source.shape(path)
+            groups.setdefault(prefix, {})[leaf] = shape
     found = []
     for prefix, shapes in groups.items():
         found.append(_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)))
