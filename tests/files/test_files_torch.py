@@ -58,6 +58,22 @@ def test_gates_directions_layers_biases_and_prefixes(layers, two, bias, prefix):
                 np.testing.assert_array_equal(side.b[gate], np.zeros(2, "f4") + both)
 
 
+def test_an_lstm_whose_output_is_a_projection():
+    H, P = 4, 2
+    shapes = {"weight_ih_l0": (16, 3), "weight_hh_l0": (16, P), "bias_ih_l0": (16,), "bias_hh_l0": (16,)}
+    shapes["weight_hr_l0"] = (P, H)
+    state = {f"rnn.{name}": array for name, array in zip(shapes, arrays(*shapes.values()), strict=True)}
+    model = from_torch({**state, **linear(P, 5)}, readout="last")
+    U, W, b, c, V = (array.astype("f8") for array in state.values())
+    h, cell, x = np.zeros(P), np.zeros(H), RNG.normal(size=(6, 3))
+    for row in x:
+        i, f, g, o = (U @ row + W @ h + b + c).reshape(4, H)
+        cell = cell / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        h = V @ (np.tanh(cell) / (1 + np.exp(-o)))
+    head = nets.chain(model)[-1]
+    close(lrp.predict(model, x), head.V @ h + head.d, 1e-5)
+
+
 def test_the_readout_is_assumed_for_one_direction_only():
     state = lstm(3, 2)
     with pytest.warns(lrp.AssumptionWarning, match="the last step is taken") as caught:
@@ -367,7 +383,12 @@ def test_activations_must_be_said():
 @pytest.mark.parametrize(
     "state, reason",
     [
-        ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "proj_size"),
+        ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "lstm.weight_hr_l0: must have shape (2, 2)"),
+        ({**lstm(3, 2, 2), "lstm.weight_hr_l0": np.ones((2, 2), "f4")}, "missing or not known: weight_hr_l1"),
+        (
+            {f"g.weight_{w}_l0": np.ones(shape, "f4") for w, shape in {"ih": (6, 3), "hh": (6, 1), "hr": (1, 2)}.items()},
+            "4, 3 or 1 rows",
+        ),
         ({"g.weight_ih_l0": np.ones((4, 3), "f4"), "g.weight_hh_l0": np.ones((4, 2), "f4")}, "4, 3 or 1 rows"),
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
         (
