@@ -76,7 +76,7 @@ def test_a_pickle_without_tensors_opens_by_the_checkpoint_beside_it(kind, beside
     if kind != "plain":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("model/data.pkl", PICKLES[kind])
-    with pytest.raises(lrp.WeightFileError, match="model.pt: "):
+    with pytest.raises(lrp.WeightFileError, match=r"model\.pt: "):
         lrp.load(path)
     shutil.copy(STATE, tmp_path / beside)
     with pytest.warns(lrp.AssumptionWarning, match=f"{beside} is opened; PyTorch arrays do not"):
@@ -141,7 +141,6 @@ def test_a_vector_after_the_last_linear_is_not_an_activation(rng):
     state["prelu.weight"] = state.pop("balance.weight")
     with pytest.raises(lrp.WeightFileError, match=r"has prelu \(PReLU\), and does not store where that is applied"):
         lrp.from_torch(state, readout="last")
-
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice, permutations, zip_longest
+from itertools import chain, combinations, islice, pairwise, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
@@ -40,7 +40,7 @@ _PLACES = "with every module and activation in the place where it is applied, or
 
 
 class Word(NamedTuple):
-    """Something without arrays that `layers` names: repeat, maxpool(2), concat(a, b), …; an activation with an alpha."""
+    """Something without arrays that `layers` names: repeat, maxpool(2), concat(a, b), …; an activation with alpha."""
 
     name: str
     settings: dict[str, Any]
@@ -207,6 +207,9 @@ class ModuleOrder:
         order, where = self.order(rest, doubts)
         bare = self.bare(modules, attention)
         after = self.after(order, learned, bare, doubts)
+        if doubts and self.said.activations is None:
+            order = self.likely(order, rest, doubts)
+            after = self.after(order, learned, bare, [])
         top = [module for module in order if module.recurrent][-1:]
         entries = []
         for module in order:
@@ -218,16 +221,19 @@ class ModuleOrder:
         entries += after.get("", [])
         if not doubts:
             return entries, where
-        hint, places = "", "if the network does without them" if wrong else _PLACES
-        if order:
-            hint = f"; say layers={entries} {places}"
+        hint = f"; in PyTorch, open the module itself, which needs no hints: {_LIVE}"
+        places = "if the network does without them" if wrong else _PLACES
         if (pair := _encoder_decoder(rest)) is not None:
-            hint = f"; say layers={pair}, readout='every', if the second starts where the first ends"
+            hint += f"; otherwise say layers={pair}, readout='every', if the second starts where the first ends"
+        elif order and not _is_partial(order, rest) and not (wrong and self.described):  # whose parts are all used
+            hint += f"; otherwise say layers={entries} {places}"
+            if (repeated := _autoencoder(order, entries)) is not None:
+                hint += f"; or layers={repeated}, readout='every', if the second repeats the last state of the first"
         there = "" if wrong else f": {listed(modules)}"
         raise self.source.error("", f"{doubts[0]}{hint}{there}")
 
     def without_end(self, modules: list[Module]) -> list[Module]:
-        """The modules, of which a vector after the last Linear is not taken for a PReLU, unless its name is that of one."""
+        """The modules; a vector after the last Linear is not taken for a PReLU, unless its name is that of one."""
         last = max((k for k, module in enumerate(modules) if module.linear), default=len(modules))
         found = modules[: last + 1]
         for module in modules[last + 1 :]:
@@ -257,16 +263,38 @@ class ModuleOrder:
             doubts.append("does not say in which order its modules are applied")
         return self.example(modules), where
 
+    def likely(self, order: list[Module], modules: list[Module], doubts: list[str]) -> list[Module]:
+        """The order to propose: without categories that would be Linears, and with one of two outputs."""
+        if _open_head(order, modules):
+            order = self.example(modules)
+        *_, before, last = [None, None, *order]
+        if before is None or last is None or before.kind != "linear" or last.kind != "linear":
+            return order
+        is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
+        if before.shapes["weight"] == last.shapes["weight"] and not is_numbered:
+            doubts.insert(0, f"has {listed([before, last])}, which may be two outputs of the network")
+            return order[:-1]
+        return order
+
     def example(self, modules: list[Module]) -> list[Module]:
-        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file."""
+        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file.
+
+        An order in which a matrix without bias, which may be an embedding of categories, follows the recurrent module
+        is the last choice.
+        """
         some = modules[:_MOST]
         whole = permutations(modules) if len(modules) <= _MOST else iter([modules])
         parts = (part for count in range(len(some), 0, -1) for part in combinations(some, count))
+        second: list[Module] = []
         for order in chain(whole, parts):
             self.source.budget.visit("")
-            if (found := next(fitting(list(order)), None)) is not None:
+            found = next(fitting(list(order)), [])
+            is_open = _open_head(found, modules)
+            if found and not is_open and (not second or found[-1].kind == "linear"):
                 return found
-        return []
+            if is_open:
+                second = second or found
+        return second
 
     def after(
         self, order: list[Module], learned: list[str], bare: list[ModulePart], doubts: list[str]
@@ -389,6 +417,35 @@ def _by_name(module: Module) -> Module:
     if module.kind != "matrix":
         return module
     return replace(module, kind="embedding" if _is_embedding(module) else "linear")
+
+
+def _open_head(order: list[Module], modules: list[Module]) -> bool:
+    """Whether a matrix without bias follows the recurrent module, in a network that has Linears with a bias."""
+    matrices = {module.name for module in modules if module.kind == "matrix"}
+    is_recurrent = False
+    for module in order:
+        if is_recurrent and module.name in matrices:
+            return any(one.kind == "linear" for one in modules)
+        is_recurrent |= module.recurrent
+    return False
+
+
+def _is_partial(order: list[Module], modules: list[Module]) -> bool:
+    """Whether an order lacks a recurrent module, or every Linear."""
+    names = [module.name for module in order]
+    linears = [module.name for module in modules if module.kind == "linear"]
+    if linears and not set(linears) & set(names):
+        return True
+    return any(module.recurrent and module.name not in names for module in modules)
+
+
+def _autoencoder(order: list[Module], entries: list[str]) -> list[str] | None:
+    """`layers` for two recurrent modules in a row whose network gives vectors as long as those it takes."""
+    for first, second in pairwise(order):
+        if first.recurrent and second.recurrent and order[0].inputs == order[-1].outputs:
+            at = entries.index(second.name)
+            return [*entries[:at], "repeat", *entries[at:]]
+    return None
 
 
 def _encoder_decoder(modules: list[Module]) -> list[str] | None:
