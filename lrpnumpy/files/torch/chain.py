@@ -70,13 +70,13 @@ class ModuleOrder:
         steps = self.decided([self.step(entry, modules) for entry in entries])
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
         chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
-        names = ", ".join(module.name or "the recurrent module" for module in chosen)
+        shown = ", ".join(module.name or "the recurrent module" for module in chosen)
         if is_branched(steps):
-            self.assumed.append(_DESCRIBED.format(names))
+            self.assumed.append(_DESCRIBED.format(shown))
         elif len(chosen) > 1:
-            self.assumed.append(_IN_ORDER.format(where, names))
+            self.assumed.append(_IN_ORDER.format(where, shown))
         else:
-            self.assumed.append(_ALONE.format(names))
+            self.assumed.append(_ALONE.format(shown))
         for module in chosen:
             if module.name in unclear:
                 kind = "an Embedding" if module.kind == "embedding" else "a Linear"
@@ -267,9 +267,9 @@ class ModuleOrder:
         """The order to propose: without categories that would be Linears, and with one of two outputs."""
         if _open_head(order, modules):
             order = self.example(modules)
-        *_, before, last = [None, None, *order]
-        if before is None or last is None or before.kind != "linear" or last.kind != "linear":
+        if [module.kind for module in order[-2:]] != ["linear", "linear"]:
             return order
+        before, last = order[-2:]
         is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
         if before.shapes["weight"] == last.shapes["weight"] and not is_numbered:
             doubts.insert(0, f"has {listed([before, last])}, which may be two outputs of the network")

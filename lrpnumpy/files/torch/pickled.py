@@ -32,7 +32,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
 }
 ALPHAS = {"LeakyReLU": ("negative_slope", 0.01), "ELU": ("alpha", 1.0)}  # a setting that may have any value
 PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
-NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
+NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
 LOSSES = ("Loss", "Metric")  # how the names of classes end that are used in training only
 _SETTINGS = (
     "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",

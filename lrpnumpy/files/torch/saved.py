@@ -172,7 +172,9 @@ class Saved(Source):
             name = f"{name[:40] or 'storage without type'}"
         return Storage(name, pickles.text(key), count, start)
 
-    def run(self, name: str, content: bytes, persistent: Callable[[Any], Any], at: int = 0) -> tuple[Any, int]:
+    def run(
+        self, name: str, content: bytes | memoryview, persistent: Callable[[Any], Any], at: int = 0
+    ) -> tuple[Any, int]:
         """The value of the pickle at a place, and where it ends."""
         try:
             return pickles.run(self, name, content, at, persistent=persistent)
