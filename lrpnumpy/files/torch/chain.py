@@ -208,7 +208,9 @@ class ModuleOrder:
         bare = self.bare(modules, attention)
         after = self.after(order, learned, bare, doubts)
         if doubts and self.said.activations is None:
-            order = self.likely(order, rest, doubts)
+            order, outputs = self.likely(order, rest)
+            if outputs and not wrong:
+                doubts.insert(0, f"has {listed(outputs)}, which may be two outputs of the network")
             after = self.after(order, learned, bare, [])
         top = [module for module in order if module.recurrent][-1:]
         entries = []
@@ -263,18 +265,17 @@ class ModuleOrder:
             doubts.append("does not say in which order its modules are applied")
         return self.example(modules), where
 
-    def likely(self, order: list[Module], modules: list[Module], doubts: list[str]) -> list[Module]:
-        """The order to propose: without categories that would be Linears, and with one of two outputs."""
+    def likely(self, order: list[Module], modules: list[Module]) -> tuple[list[Module], list[Module]]:
+        """The order to propose, without categories that would be Linears; of two outputs the first, and these two."""
         if _open_head(order, modules):
             order = self.example(modules)
         if [module.kind for module in order[-2:]] != ["linear", "linear"]:
-            return order
+            return order, []
         before, last = order[-2:]
         is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
-        if before.shapes["weight"] == last.shapes["weight"] and not is_numbered:
-            doubts.insert(0, f"has {listed([before, last])}, which may be two outputs of the network")
-            return order[:-1]
-        return order
+        if is_numbered or before.shapes["weight"] != last.shapes["weight"]:
+            return order, []
+        return order[:-1], [before, last]
 
     def example(self, modules: list[Module]) -> list[Module]:
         """Modules in an order that fits: all of them, or as many of them as fit in the order of the file.
