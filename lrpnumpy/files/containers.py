@@ -1,7 +1,7 @@
 """A folder or a zip archive that holds a model among other things: the file inside is opened.
 
 Hugging Face writes folders with model.safetensors or pytorch_model.bin, stable-baselines archives with policy.pth, and
-darts a checkpoint beside its pickle.
+darts a checkpoint beside its pickle, which holds no tensors.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.kinds import LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported, Report
 from lrpnumpy.files.safetensors import Safetensors
-from lrpnumpy.files.torch.model import arrays_of
-from lrpnumpy.files.torch.saved import SavedZip
+from lrpnumpy.files.torch.model import arrays_of, read_saved
+from lrpnumpy.files.torch.saved import NoNetworkError, SavedZip
 
 
 def read(opened: WeightFile, options: LoadOptions) -> Imported | Report:
@@ -34,8 +34,15 @@ def read(opened: WeightFile, options: LoadOptions) -> Imported | Report:
 
 
 def read_checkpoint(opened: WeightFile, options: LoadOptions) -> Imported | Report:
-    """The checkpoint beside a pickle, which has its name with .ckpt behind it."""
-    return _beside(opened, Path(f"{opened.path}.ckpt"), options)
+    """A pickle with a checkpoint beside it: the pickle if it holds the tensors of a network, else the checkpoint."""
+    if kinds.is_saved(opened):
+        try:
+            return read_saved(opened, options)
+        except NoNetworkError:
+            pass
+    checkpoint = kinds.checkpoint_beside(opened.path)
+    assert checkpoint is not None
+    return _beside(opened, checkpoint, options)
 
 
 def _beside(opened: WeightFile, path: Path, options: LoadOptions) -> Imported | Report:
@@ -44,5 +51,6 @@ def _beside(opened: WeightFile, path: Path, options: LoadOptions) -> Imported | 
         raise opened.error("", f"holds {path.name}, which is a link and not followed; open the file itself")
     found = kinds.imported(path, replace(options, config=options.config))
     if isinstance(found, Imported):
-        found = found._replace(notes=[f"{path.name} is opened", *found.notes])
+        notes = [f"{path.name} is opened", *found.notes]
+        found = found._replace(notes=notes, warnings=[f"{path.name} is opened; {text}" for text in found.warnings])
     return found

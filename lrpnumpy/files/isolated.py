@@ -110,7 +110,7 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
 
 def _arrays(file: Source, answer: Fields, data: bytes | bytearray) -> native.Take:
     """What takes the arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
-    dtype = np.dtype(np.float32)
+    dtype: np.dtype = np.dtype(np.float32)
     if answer.string("dtype") == "float64":
         dtype = np.dtype(np.float64)
     ends = accumulate(answer.integers("lengths"), initial=0)

@@ -159,11 +159,6 @@ READERS = (
     FileReader(lambda file: file.is_folder and file.members.issuperset(REFERENCE), "reference:read"),
     FileReader(lambda file: inside(file) != "", "containers:read", ("which", *_ARRAYS)),
     FileReader(
-        lambda file: not file.is_folder and os.path.isfile(f"{file.path}.ckpt"),
-        "containers:read_checkpoint",
-        ("which", *_ARRAYS),
-    ),
-    FileReader(
         lambda file: file.is_folder,
         refused=f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(REFERENCE)}, nor a run of "
         f"neuralhydrology, which has config.yml and model_epoch001.pt; nor does it hold {' or '.join(INSIDE)}",
@@ -184,7 +179,12 @@ READERS = (
         ("which", "custom", "config"),
     ),
     FileReader(
-        lambda file: any(map(is_pickle, file.members)) or is_legacy(file.head),
+        lambda file: (is_saved(file) or is_other_pickle(file.head)) and checkpoint_beside(file.path) is not None,
+        "containers:read_checkpoint",
+        ("which", *_ARRAYS),
+    ),
+    FileReader(
+        lambda file: is_saved(file),
         "torch.model:read_saved",
         ("which", *_ARRAYS),
     ),
@@ -197,9 +197,7 @@ READERS = (
     ),
     FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom", "constants")),
     FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
-    FileReader(
-        lambda file: file.head[:1] == b"\x80" or file.head[:2] in (b"(d", b"cc", b"c_", b"ct"), refused=OTHER_PICKLE
-    ),
+    FileReader(lambda file: is_other_pickle(file.head), refused=OTHER_PICKLE),
 )
 
 
@@ -224,6 +222,24 @@ def is_epoch(name: str) -> bool:
 def is_pickle(name: str) -> bool:
     """Whether a member of an archive is the pickle of torch.save."""
     return name == "data.pkl" or (name.endswith("/data.pkl") and name.count("/") == 1)
+
+
+def is_saved(file: WeightFile) -> bool:
+    """Whether a file is one of torch.save, in either format."""
+    return any(map(is_pickle, file.members)) or is_legacy(file.head)
+
+
+def is_other_pickle(head: bytes) -> bool:
+    """Whether a file starts as a pickle does."""
+    return head[:1] == b"\x80" or head[:2] in (b"(d", b"cc", b"c_", b"ct")
+
+
+def checkpoint_beside(path: Path) -> Path | None:
+    """The checkpoint beside a pickle: model.pt.ckpt, as darts writes it, or model.ckpt beside model.pt."""
+    candidates = [Path(f"{path}.ckpt")]
+    if path.suffix in (".pt", ".pth"):
+        candidates.append(path.with_suffix(".ckpt"))
+    return next(filter(Path.is_file, candidates), None)
 
 
 def is_legacy(head: bytes) -> bool:

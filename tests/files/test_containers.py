@@ -60,23 +60,87 @@ def test_links_in_a_folder_are_not_followed(tmp_path):
         lrp.load(tmp_path)
 
 
-def test_a_checkpoint_beside_a_pickle(tmp_path):
-    (tmp_path / "model.pt").write_bytes(b"\x80\x02cdarts.models\nRNNModel\nq\x00.")
-    with pytest.raises(lrp.WeightFileError, match="is a pickle, but not one of torch"):
-        lrp.load(tmp_path / "model.pt")
-    shutil.copy(STATE, tmp_path / "model.pt.ckpt")
-    assert lrp.load(tmp_path / "model.pt", readout="last").digest == WANT[STATE]
+PICKLES = {
+    "plain": b"\x80\x02cdarts.models\nRNNModel\nq\x00.",
+    "of torch.save": b"\x80\x02cdarts.models\nRNNModel\nq\x00)\x81q\x01.",
+    "not understood": b"\x80\x02\xff.",
+}
 
 
-def test_losses_and_metrics_are_not_layers(rng):
-    state = {f"rnn.{w}_l0": rng.normal(size=s).astype("f4") for w, s in
-             (("weight_ih", (8, 3)), ("weight_hh", (8, 2)), ("bias_ih", (8,)), ("bias_hh", (8,)))}  # fmt: skip
-    extra = {
-        "train_metrics.mae.total": np.zeros(3, "f4"),
-        "loss.weight": np.ones(2, "f4"),
-        "metric.w": np.ones(1, "f4"),
-    }
-    assert lrp.from_torch({**state, **extra}, readout="last").digest == lrp.from_torch(state, readout="last").digest
+@pytest.mark.parametrize("kind", PICKLES)
+@pytest.mark.parametrize("beside", ["model.pt.ckpt", "model.ckpt"])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_pickle_without_tensors_opens_by_the_checkpoint_beside_it(kind, beside, isolate, tmp_path):
+    path = tmp_path / "model.pt"
+    path.write_bytes(PICKLES[kind])
+    if kind != "plain":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("model/data.pkl", PICKLES[kind])
+    with pytest.raises(lrp.WeightFileError, match=r"model\.pt: "):
+        lrp.load(path)
+    shutil.copy(STATE, tmp_path / beside)
+    with pytest.warns(lrp.AssumptionWarning, match=f"{beside} is opened; PyTorch arrays do not"):
+        assert lrp.load(path, readout="last", isolate=isolate).digest == WANT[STATE]
+    assert f"{beside} is opened" in str(lrp.inspect(path, readout="last"))
+    (tmp_path / beside).write_bytes(b"\x80\x02}.")
+    with pytest.raises(lrp.WeightFileError, match=f"{beside}: is a pickle, but not one of torch"):
+        lrp.load(path)
+
+
+@pytest.mark.parametrize("beside", ["state.pt.ckpt", "state.ckpt"])
+def test_a_file_of_tensors_opens_itself_whatever_is_beside_it(beside, tmp_path):
+    for source in (STATE, STATE.with_name("state_legacy.pth")):
+        path = tmp_path / "state.pt"
+        shutil.copy(source, path)
+        want = lrp.load(path, readout="last").digest
+        for content in (STATE.with_name("cells.pt").read_bytes(), b"nothing"):
+            (tmp_path / beside).write_bytes(content)
+            assert lrp.load(path, readout="last").digest == want
+            assert "is opened" not in str(lrp.inspect(path, readout="last"))
+        with pytest.raises(lrp.WeightFileError, match="which must be one of"):
+            lrp.load(path, which="other")
+        (tmp_path / beside).unlink()
+
+
+TRAINING = (
+    "train_metrics.mae.total", "loss.weight", "metric.w", "ce_loss.weight", "valid_loss_fn.weight", "lossFn.weight",
+    "focalLoss.alpha", "criterion_1.weight", "loss_module.quantiles", "logging_metrics.0.mean_error", "bce.pos_weight",
+    "bce.weight", "train_acc.total", "acc.correct", "accuracy.tp", "val_f1.tp", "test_auroc.thresholds", "tn",
+)  # fmt: skip
+
+
+def recurrent(rng, name="rnn"):
+    shapes = {"weight_ih_l0": (8, 3), "weight_hh_l0": (8, 2), "bias_ih_l0": (8,), "bias_hh_l0": (8,)}
+    return {f"{name}.{leaf}": rng.normal(size=shape).astype("f4") for leaf, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_losses_and_metrics_are_not_layers(name, rng):
+    state = recurrent(rng)
+    with pytest.warns(lrp.AssumptionWarning, match=f"these arrays are not used: {name}"):
+        found = lrp.from_torch({**state, name: np.ones(2, "f4")}, readout="last")
+    assert found.digest == lrp.from_torch(state, readout="last").digest
+
+
+@pytest.mark.parametrize("name", ["glossary", "acc", "symmetric", "acc_head", "precision"])
+def test_layers_with_names_like_those_of_losses_are_layers(name, rng):
+    V, d = rng.normal(size=(2, 2)).astype("f4"), np.ones(2, "f4")
+    model = lrp.from_torch({**recurrent(rng), f"{name}.weight": V, f"{name}.bias": d}, readout="last")
+    np.testing.assert_array_equal(model.layers[-1].V, V)
+    model = lrp.from_torch(recurrent(rng, name), readout="last")
+    assert len(model.layers) == 1
+
+
+def test_a_vector_after_the_last_linear_is_not_an_activation(rng):
+    state = {**recurrent(rng), "fc.weight": np.ones((2, 2), "f4"), "fc.bias": np.ones(2, "f4")}
+    state["balance.weight"] = np.ones(2, "f4")
+    with pytest.raises(lrp.WeightFileError, match=r"balance \(weight \(2,\)\).*say layers=\['rnn', 'fc'\]"):
+        lrp.from_torch(state, readout="last")
+    found = lrp.from_torch(state, readout="last", layers=["rnn", "fc", "balance"])  # as the caller names it
+    assert found.layers[-1].activation == "prelu"
+    state["prelu.weight"] = state.pop("balance.weight")
+    with pytest.raises(lrp.WeightFileError, match=r"has prelu \(PReLU\), and does not store where that is applied"):
+        lrp.from_torch(state, readout="last")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """PyTorch's names: orders that the shapes decide, what must be said, and what is refused by name."""
 
+import ast
 import json
+import re
 import struct
 import warnings
 from dataclasses import replace
@@ -16,6 +18,7 @@ import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.files import from_torch
 
+LIVE = "in PyTorch, open the module itself, which needs no hints: lrp.from_torch(module, check=x)"
 RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.filterwarnings("ignore::lrpnumpy.AssumptionWarning")
 
@@ -58,6 +61,22 @@ def test_gates_directions_layers_biases_and_prefixes(layers, two, bias, prefix):
                 np.testing.assert_array_equal(side.b[gate], np.zeros(2, "f4") + both)
 
 
+def test_an_lstm_whose_output_is_a_projection():
+    H, P = 4, 2
+    shapes = {"weight_ih_l0": (16, 3), "weight_hh_l0": (16, P), "bias_ih_l0": (16,), "bias_hh_l0": (16,)}
+    shapes["weight_hr_l0"] = (P, H)
+    state = {f"rnn.{name}": array for name, array in zip(shapes, arrays(*shapes.values()), strict=True)}
+    model = from_torch({**state, **linear(P, 5)}, readout="last")
+    U, W, b, c, V = (array.astype("f8") for array in state.values())
+    h, cell, x = np.zeros(P), np.zeros(H), RNG.normal(size=(6, 3))
+    for row in x:
+        i, f, g, o = (U @ row + W @ h + b + c).reshape(4, H)
+        cell = cell / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        h = V @ (np.tanh(cell) / (1 + np.exp(-o)))
+    head = nets.chain(model)[-1]
+    close(lrp.predict(model, x), head.V @ h + head.d, 1e-5)
+
+
 def test_the_readout_is_assumed_for_one_direction_only():
     state = lstm(3, 2)
     with pytest.warns(lrp.AssumptionWarning, match="the last step is taken") as caught:
@@ -98,13 +117,27 @@ def test_all_that_was_assumed_is_listed():
     assert "the last step is taken" in clauses(state, **said)[-1]
     order = IN_ORDER.format("the file") + "between them: lstm, fc"
     assert clauses({**lstm(3, 2), **linear(2, 2)}, readout="mean")[0] == order
-    assert clauses(lstm(3, 2), readout="last") == ["no activation is applied after lstm"]
+    alone = "lstm is the only module of the network, without other steps before or after it"
+    assert clauses(lstm(3, 2), readout="last") == [alone, "no activation is applied after lstm"]
+    assert clauses(lstm(3, 2), readout="last", output="softmax") == [alone]
+    assert clauses(lstm(3, 2), readout="last", layers=["lstm", "linear"]) == [alone]
     words = {"words.weight": arrays((9, 3))[0], **lstm(3, 2)}
     assert "no token id is skipped as padding" in clauses(words, readout="last")
     norm = {f"bn.{leaf}": np.ones(2, "f4") for leaf in ("weight", "bias", "running_mean", "running_var")}
     assert "bn is a BatchNorm1d with PyTorch's eps 1e-05" in clauses(
         {**lstm(3, 2), **norm}, readout="last", layers=["lstm", "bn"]
     )
+
+
+def test_how_branches_are_connected_is_assumed():
+    state = {**lstm(3, 2, prefix="a."), **lstm(2, 2, prefix="b."), **linear(4, 5)}
+    described = "the modules are connected as layers= describes, without other steps between them: a, b, fc"
+    said = {"layers": ["a", "b", "concat(a, b)", "linear", "fc", "linear"], "readout": "every"}
+    assert clauses(state, **said) == [described]
+    assert clauses(state, **said, output="softmax") == [described]
+    state = {**lstm(3, 2, prefix="a."), **lstm(2, 2, prefix="b.")}
+    said = {"layers": ["a", "b(start=a)", "linear"], "readout": "every"}
+    assert clauses(state, **said) == [described.removesuffix(", fc")]
 
 
 def test_checked_scores_are_not_assumed():
@@ -126,6 +159,43 @@ def test_an_embedding_of_categories_is_not_the_last_linear():
     assert "these arrays are not used: city_embedding.weight" in said
 
 
+def advice(state, **hints):
+    """The error for arrays that can be read in several ways, and the `layers` that it shows."""
+    with pytest.raises(lrp.WeightFileError) as caught:
+        from_torch(state, **hints)
+    text = str(caught.value)
+    assert LIVE in text
+    return text, [ast.literal_eval(one) for one in re.findall(r"layers=(\[.*?\])", text)]
+
+
+def test_what_is_proposed_where_arrays_have_several_readings():
+    two = {**lstm(3, 5, prefix="enc."), **lstm(5, 5, prefix="dec.")}
+    text, layers = advice({**two, **linear(5, 3)})
+    assert layers == [["enc", "dec", "fc"], ["enc", "repeat", "dec", "fc"]]
+    assert "readout='every', if the second repeats the last state of the first" in text
+    assert advice({**two, **linear(5, 2)})[1] == [["enc", "dec", "fc"]]  # other vectors than it takes
+    parallel = {**lstm(3, 5, prefix="a."), **lstm(3, 5, prefix="b."), **linear(10, 2)}
+    assert advice(parallel)[1] == []  # no order has all of them
+
+
+def test_categories_are_not_proposed_as_linear():
+    for name, rows in (("cat", 4), ("site", 5)):
+        added = {**lstm(3, 5), f"{name}.weight": arrays((rows, 5))[0], **linear(5, 2)}
+        assert advice(added)[1] == [["lstm", "fc"]]
+    joined = {"cat.weight": arrays((4, 2))[0], **lstm(3, 5), **linear(7, 2)}
+    assert advice(joined)[1] == []
+    without = {**lstm(3, 5), **linear(5, 4, "a", bias=False), **linear(4, 2, "b")}  # no other order fits
+    assert advice(without)[1] == [["lstm", "a", "relu", "b"]]
+
+
+def test_two_outputs_are_not_proposed_as_a_chain():
+    state = {**lstm(3, 2), **linear(2, 2, "mu"), **linear(2, 2, "sigma")}
+    text, layers = advice(state)
+    assert layers == [["lstm", "mu"]] and "sigma (Linear 2 to 2), which may be two outputs of the network" in text
+    numbered = {**lstm(3, 2), **linear(2, 2, "fc1"), **linear(2, 2, "fc2")}
+    assert advice(numbered)[1] == [["lstm", "fc1", "relu", "fc2"]]
+
+
 def test_the_order_is_that_of_the_shapes():
     state = {**linear(7, 4, "head"), **lstm(5, 7), **linear(3, 5, "project"), "words.weight": arrays((20, 3))[0]}
     model = from_torch(state, readout="last", activations=["tanh"])
@@ -142,7 +212,7 @@ def test_the_order_of_the_file_goes_before_others_that_fit():
 
 def test_orders_that_neither_file_nor_shapes_decide_must_be_said():
     state = {**linear(4, 2, "c"), **lstm(4, 4), **linear(4, 4, "a"), **linear(4, 4, "b")}
-    with pytest.raises(lrp.WeightFileError, match=r"more than one order; say layers=\['lstm', "):
+    with pytest.raises(lrp.WeightFileError, match=r"more than one order; .*say layers=\['lstm', "):
         from_torch(state, readout="last", activations=["relu", "tanh"])
     model = from_torch(state, readout="last", layers=["lstm", "b", "a", "c"], activations=["relu", "tanh"])
     np.testing.assert_array_equal(model.layers[1].V, state["b.weight"])
@@ -259,7 +329,8 @@ def test_attention_over_the_steps():
     with pytest.raises(lrp.WeightFileError) as caught:
         from_torch(dot)
     order = ["lstm", "attention(attention.score)", "fc1", "relu", "fc2"]
-    assert f"which may be an attention over the steps; say layers={order} with" in str(caught.value)
+    assert "which may be an attention over the steps; in PyTorch, open the module itself" in str(caught.value)
+    assert f"say layers={order} with" in str(caught.value)
     model = from_torch(dot, layers=order)
     h = states(dot, x)
     c = weighted(h @ dot["attention.score.weight"][0], h)
@@ -344,7 +415,7 @@ def test_two_lstms_one_after_the_other():
 
 def test_activations_must_be_said():
     state = {**lstm(3, 2), **linear(2, 4, "a"), **linear(4, 5, "b")}
-    with pytest.raises(lrp.WeightFileError, match=r"activations after a; say layers=\['lstm', 'a', 'relu', 'b'\]"):
+    with pytest.raises(lrp.WeightFileError, match=r"activations after a; .*say layers=\['lstm', 'a', 'relu', 'b'\]"):
         from_torch(state, readout="last")
     for activations in ([], ["relu", "relu", "relu"]):
         with pytest.raises(lrp.WeightFileError, match=r"activations must have one for each of a, got [03]"):
@@ -357,16 +428,25 @@ def test_activations_must_be_said():
 @pytest.mark.parametrize(
     "state, reason",
     [
-        ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "proj_size"),
+        ({**lstm(3, 2), "lstm.weight_hr_l0": np.ones((1, 2), "f4")}, "lstm.weight_hr_l0: must have shape (2, 2)"),
+        ({**lstm(3, 2, 2), "lstm.weight_hr_l0": np.ones((2, 2), "f4")}, "missing or not known: weight_hr_l1"),
+        (
+            {
+                f"g.weight_{w}_l0": np.ones(shape, "f4")
+                for w, shape in {"ih": (6, 3), "hh": (6, 1), "hr": (1, 2)}.items()
+            },
+            "4, 3 or 1 rows",
+        ),
         ({"g.weight_ih_l0": np.ones((4, 3), "f4"), "g.weight_hh_l0": np.ones((4, 2), "f4")}, "4, 3 or 1 rows"),
         ({"g.weight_ih_l0": np.ones(3, "f4"), "g.weight_hh_l0": np.ones(3, "f4")}, "4, 3 or 1 rows"),
         (
             {**lstm(3, 2), "conv.weight": np.ones((4, 2, 3), "f4")},
-            "does not say in which order its modules are applied; say layers=['lstm', ",
+            f"does not say in which order its modules are applied; {LIVE}; otherwise say layers=['lstm', ",
         ),
         (
             {**lstm(3, 2), "c.weight": np.ones((4, 2, 3), "f4"), "d.weight": np.ones((4, 2, 3, 3), "f4")},
-            "not supported: d (Conv2d, weight (4, 2, 3, 3)); supported and close to it: Conv1d; say layers=['lstm', ",
+            "not supported: d (Conv2d, weight (4, 2, 3, 3)); supported and close to it: Conv1d; "
+            f"{LIVE}; otherwise say layers=['lstm', ",
         ),
         ({**lstm(3, 2), "norm.weight": np.ones(5, "f4"), "norm.bias": np.ones(5, "f4")}, "norm (LayerNorm 5 to 5)"),
         ({**lstm(3, 2), **linear(2, 2), "fc.running_mean": np.ones(2, "f4")}, "running_mean"),

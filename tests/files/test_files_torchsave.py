@@ -87,7 +87,7 @@ def test_two_directions_ask_for_the_readout():
 
 def test_several_linear_modules_ask_for_activations_in_words_that_work():
     with pytest.raises(
-        lrp.WeightFileError, match=r"fc1; say layers=\['model.lstm', 'model.fc1', 'relu', 'model.fc2'\] with"
+        lrp.WeightFileError, match=r"fc1; .*say layers=\['model.lstm', 'model.fc1', 'relu', 'model.fc2'\] with"
     ):
         files.load(FIXTURES / "lightning.ckpt", readout="last-row")
     by_hand = opened("lightning.ckpt", activations=None, layers=["lstm", "fc1", "relu", "fc2"])
@@ -331,10 +331,14 @@ ACTIVATIONS = [
     ("Softplus", {"beta": 1.0, "threshold": 0.5}, None),
     ("Softplus", {"beta": 2.0, "threshold": 20.0}, None),
     ("ELU", {"alpha": 1.0}, lambda z: np.where(z > 0, z, np.exp(z) - 1)),
-    ("ELU", {"alpha": 0.5}, None),
+    ("ELU", {"alpha": 0.5}, lambda z: np.where(z > 0, z, 0.5 * (np.exp(z) - 1))),
+    ("ELU", {"alpha": "large"}, None),
     ("LeakyReLU", {"negative_slope": 0.01}, lambda z: np.where(z > 0, z, 0.01 * z)),
-    ("LeakyReLU", {"negative_slope": 0.2}, None),
-    ("GELU", {"approximate": "tanh"}, None),
+    ("LeakyReLU", {"negative_slope": 0.3}, lambda z: np.where(z > 0, z, 0.3 * z)),
+    ("LeakyReLU", {"negative_slope": 0}, lambda z: np.maximum(z, 0)),
+    ("GELU", {"approximate": "tanh"}, lambda z: z / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (z + 0.044715 * z**3)))),
+    ("GELU", {"approximate": "other"}, None),
+    ("Hardswish", {}, None),
     ("Hardtanh", {"min_val": -1.0, "max_val": 1.0}, None),
     ("ReLU6", {"min_val": 0.0, "max_val": 6.0}, None),
     ("CELU", {"alpha": 1.0}, None),
@@ -352,11 +356,15 @@ def test_settings_of_activations_are_computed_or_refused(tmp_path, rng, cell, ki
     parts = {"0": linear(V, d), "1": torch_module(kind, **settings), "2": linear(A, a)}
     path = saved_module(tmp_path / "model.pt", rnn=rnn, head=torch_module("Sequential", parts))
     if function is None:
-        with pytest.raises(lrp.WeightFileError, match=f"head.1.*{kind}"):
+        advice = r"open the module itself: lrp.from_torch\(module, check=x\)"
+        with pytest.raises(lrp.WeightFileError, match=f"head.1.*{kind}.*{advice}") as caught:
             files.load(path, readout="last")
+        assert "leave it out" not in str(caught.value)
     else:
         expected = A @ function(V @ last(x) + d) + a
         close(lrp.predict(files.load(path, readout="last"), x), expected, 1e-5)
+        named = files.load(path, readout="last", layers=["rnn", "head.0", "head.1", "head.2"])
+        close(lrp.predict(named, x), expected, 1e-5)
 
 
 def test_a_softmax_over_the_batch_is_no_probability(tmp_path, rng, cell):

@@ -80,7 +80,7 @@ STATES = {  # a network, what the warning must name, and layers= where the advic
         seeded(lambda n, x: n.fc(torch.relu(n.lstm(x)[0][:, -1])), lstm=lstm(), fc=linear(H, 2)),
         "no activation is applied after lstm, fc",
     ),
-    "autoencoder": (livemodules.Autoencoder().eval(), IN_ORDER),
+    "autoencoder": (livemodules.Autoencoder().eval(), IN_ORDER, ["encoder", "decoder", "out"]),
     "parallel": (
         seeded(
             lambda n, x: n.fc(n.a(x)[0][:, -1] + n.b(x)[0][:, -1]), a=lstm(units=D), b=lstm(units=D), fc=linear(D, 2)
@@ -115,6 +115,7 @@ STATES = {  # a network, what the warning must name, and layers= where the advic
             lstm=lstm(), fc=linear(H, H), category=lambda: nn.Embedding(5, H),
         ),
         r"category.weight \(5, 4\) is the weight of a Linear",
+        ["lstm", "fc", "category"],
     ),
     "category by name": (
         seeded(
@@ -168,6 +169,14 @@ def test_a_state_dict_warns_of_what_was_assumed_until_the_scores_are_checked(nam
     with pytest.raises(lrp.LrpError, match="expects the scores"):
         advised(module.state_dict(), check=(x, y), **hints)
     assert warned(advised, module.state_dict(), check=(x, ours), **hints)[1] == ""
+
+
+@pytest.mark.parametrize("name, readout", [("autoencoder", "every"), ("category", "last")])
+def test_advice_for_a_state_dict_is_right(name, readout):
+    module = STATES[name][0]
+    x = np.random.default_rng(0).normal(size=(6, D)).astype("f4")
+    model = advised(module.state_dict(), readout=readout, check=(x, scores(module, x)))
+    close(lrp.predict(model, x), scores(module, x), tol=1e-5)
 
 
 @pytest.mark.parametrize("name", livemodules.MODULES)

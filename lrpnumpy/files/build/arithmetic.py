@@ -114,7 +114,7 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
         if not is_same(key, x):
             keys = [name for name in net.rows(key).values if name != value]
         name = net.put(lrp.Attention(scale), first, value, *keys)
-        axes = VECTOR
+        axes: tuple[str, ...] = VECTOR
         if query.has_steps:
             axes = SERIES
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)

@@ -10,17 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice, permutations, zip_longest
+from itertools import chain, combinations, islice, pairwise, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, kind_of, nearby
 from lrpnumpy.files.torch.modules import NAMES, Module, called
-from lrpnumpy.files.torch.pickled import Described, ModulePart
+from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart
 
 _MOST = 7  # modules for which an order is looked for
 _ATTENTION = re.compile(r"att|score|energy|align")
+_LEARNED = re.compile(r"relu|act")
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their order, and an example
     "repeat": ((), "repeat"),
@@ -32,11 +33,14 @@ WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their 
     "attention": ((), "attention(score)"),
 }
 _IN_ORDER = "the modules are applied {}, one after the other, without branches, sums or other steps between them: {}"
+_DESCRIBED = "the modules are connected as layers= describes, without other steps between them: {}"
+_ALONE = "{} is the only module of the network, without other steps before or after it"
+_LIVE = "lrp.from_torch(module, check=x)"
 _PLACES = "with every module and activation in the place where it is applied, or without those that are not used"
 
 
 class Word(NamedTuple):
-    """Something without arrays that `layers` names: repeat, maxpool(2), pad(0, 64, reflect), concat(a, b), …"""
+    """Something without arrays that `layers` names: repeat, maxpool(2), concat(a, b), …; an activation with alpha."""
 
     name: str
     settings: dict[str, Any]
@@ -66,8 +70,13 @@ class ModuleOrder:
         steps = self.decided([self.step(entry, modules) for entry in entries])
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
         chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
-        if len(chosen) > 1 and not is_branched(steps):
-            self.assumed.append(_IN_ORDER.format(where, ", ".join(module.name for module in chosen)))
+        shown = ", ".join(module.name or "the recurrent module" for module in chosen)
+        if is_branched(steps):
+            self.assumed.append(_DESCRIBED.format(shown))
+        elif len(chosen) > 1:
+            self.assumed.append(_IN_ORDER.format(where, shown))
+        else:
+            self.assumed.append(_ALONE.format(shown))
         for module in chosen:
             if module.name in unclear:
                 kind = "an Embedding" if module.kind == "embedding" else "a Linear"
@@ -94,9 +103,13 @@ class ModuleOrder:
         if part is not None and part.is_nothing:
             return "linear"
         if part is not None and part.activation is not None:
+            if part.alpha is not None:
+                return Word(part.activation, {"alpha": float(part.alpha)})
             return part.activation
         if part is not None and (pool := pool_of(self.source, part)) is not None:
             return pool
+        if part is not None and part.kind not in PROBABILITIES:
+            raise self.unsupported(part)
         there = ", ".join(repr(m.name) for m in modules)
         raise self.source.error(
             "",
@@ -183,8 +196,9 @@ class ModuleOrder:
 
     def proposed(self, modules: list[Module]) -> tuple[list[str], str]:
         """The entries of `layers` that are safe to assume, and whose order that is; an error proposes others."""
+        modules = self.without_end(modules)
         wrong = [module for module in modules if module.problem]
-        learned = [module.name for module in modules if module.kind == "prelu"]
+        learned = [module.name for module in modules if module.kind == "prelu" and not module.problem]
         attention = find_attention(modules)
         rest = [m for m in modules if m not in wrong and m not in attention and m.name not in learned]
         doubts = [_unsupported(wrong)] if wrong else []
@@ -193,6 +207,11 @@ class ModuleOrder:
         order, where = self.order(rest, doubts)
         bare = self.bare(modules, attention)
         after = self.after(order, learned, bare, doubts)
+        if doubts and self.said.activations is None:
+            order, outputs = self.likely(order, rest)
+            if outputs and not wrong:
+                doubts.insert(0, f"has {listed(outputs)}, which may be two outputs of the network")
+            after = self.after(order, learned, bare, [])
         top = [module for module in order if module.recurrent][-1:]
         entries = []
         for module in order:
@@ -204,13 +223,26 @@ class ModuleOrder:
         entries += after.get("", [])
         if not doubts:
             return entries, where
-        hint, places = "", "if the network does without them" if wrong else _PLACES
-        if order:
-            hint = f"; say layers={entries} {places}"
+        hint = f"; in PyTorch, open the module itself, which needs no hints: {_LIVE}"
+        places = "if the network does without them" if wrong else _PLACES
         if (pair := _encoder_decoder(rest)) is not None:
-            hint = f"; say layers={pair}, readout='every', if the second starts where the first ends"
+            hint += f"; otherwise say layers={pair}, readout='every', if the second starts where the first ends"
+        elif order and not _is_partial(order, rest) and not (wrong and self.described):  # whose parts are all used
+            hint += f"; otherwise say layers={entries} {places}"
+            if (repeated := _autoencoder(order, entries)) is not None:
+                hint += f"; or layers={repeated}, readout='every', if the second repeats the last state of the first"
         there = "" if wrong else f": {listed(modules)}"
         raise self.source.error("", f"{doubts[0]}{hint}{there}")
+
+    def without_end(self, modules: list[Module]) -> list[Module]:
+        """The modules; a vector after the last Linear is not taken for a PReLU, unless its name is that of one."""
+        last = max((k for k, module in enumerate(modules) if module.linear), default=len(modules))
+        found = modules[: last + 1]
+        for module in modules[last + 1 :]:
+            is_vector = module.kind == "prelu" and self.described is None and not _LEARNED.search(module.name.lower())
+            problem = f"weight {module.shapes['weight']}" if is_vector else module.problem
+            found.append(replace(module, problem=problem))
+        return found
 
     def order(self, modules: list[Module], doubts: list[str]) -> tuple[list[Module], str]:
         """The modules in the order of the file or in the only one that fits; otherwise a doubt, and some that fit."""
@@ -233,16 +265,37 @@ class ModuleOrder:
             doubts.append("does not say in which order its modules are applied")
         return self.example(modules), where
 
+    def likely(self, order: list[Module], modules: list[Module]) -> tuple[list[Module], list[Module]]:
+        """The order to propose, without categories that would be Linears; of two outputs the first, and these two."""
+        if _open_head(order, modules):
+            order = self.example(modules)
+        if [module.kind for module in order[-2:]] != ["linear", "linear"]:
+            return order, []
+        before, last = order[-2:]
+        is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
+        if is_numbered or before.shapes["weight"] != last.shapes["weight"]:
+            return order, []
+        return order[:-1], [before, last]
+
     def example(self, modules: list[Module]) -> list[Module]:
-        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file."""
+        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file.
+
+        An order in which a matrix without bias, which may be an embedding of categories, follows the recurrent module
+        is the last choice.
+        """
         some = modules[:_MOST]
         whole = permutations(modules) if len(modules) <= _MOST else iter([modules])
         parts = (part for count in range(len(some), 0, -1) for part in combinations(some, count))
+        second: list[Module] = []
         for order in chain(whole, parts):
             self.source.budget.visit("")
-            if (found := next(fitting(list(order)), None)) is not None:
+            found = next(fitting(list(order)), [])
+            is_open = _open_head(found, modules)
+            if found and not is_open and (not second or found[-1].kind == "linear"):
                 return found
-        return []
+            if is_open:
+                second = second or found
+        return second
 
     def after(
         self, order: list[Module], learned: list[str], bare: list[ModulePart], doubts: list[str]
@@ -308,7 +361,7 @@ class ModuleOrder:
         given = ", ".join(f"{key}={value}" for key, value in part.odd.items())
         shown = f"{part.kind}({given})" if given else part.kind
         return self.source.error(
-            part.name, f"is {shown}, which is not supported; leave it out of layers=[...], or export the module to ONNX"
+            part.name, f"is {shown}, which is not supported in a file; in PyTorch, open the module itself: {_LIVE}"
         )
 
 
@@ -326,7 +379,9 @@ def _parent(name: str) -> str:
 
 def is_activation(step: Step) -> bool:
     """Whether a step works on each number by itself: it fits anywhere."""
-    return isinstance(step, str) or (isinstance(step, Module) and step.kind == "prelu")
+    if isinstance(step, Module):
+        return step.kind == "prelu"
+    return isinstance(step, str) or step.name in ACTIVATIONS
 
 
 def inner_modules(modules: list[Module]) -> list[str]:
@@ -363,6 +418,35 @@ def _by_name(module: Module) -> Module:
     if module.kind != "matrix":
         return module
     return replace(module, kind="embedding" if _is_embedding(module) else "linear")
+
+
+def _open_head(order: list[Module], modules: list[Module]) -> bool:
+    """Whether a matrix without bias follows the recurrent module, in a network that has Linears with a bias."""
+    matrices = {module.name for module in modules if module.kind == "matrix"}
+    is_recurrent = False
+    for module in order:
+        if is_recurrent and module.name in matrices:
+            return any(one.kind == "linear" for one in modules)
+        is_recurrent |= module.recurrent
+    return False
+
+
+def _is_partial(order: list[Module], modules: list[Module]) -> bool:
+    """Whether an order lacks a recurrent module, or every Linear."""
+    names = [module.name for module in order]
+    linears = [module.name for module in modules if module.kind == "linear"]
+    if linears and not set(linears) & set(names):
+        return True
+    return any(module.recurrent and module.name not in names for module in modules)
+
+
+def _autoencoder(order: list[Module], entries: list[str]) -> list[str] | None:
+    """`layers` for two recurrent modules in a row whose network gives vectors as long as those it takes."""
+    for first, second in pairwise(order):
+        if first.recurrent and second.recurrent and order[0].inputs == order[-1].outputs:
+            at = entries.index(second.name)
+            return [*entries[:at], "repeat", *entries[at:]]
+    return None
 
 
 def _encoder_decoder(modules: list[Module]) -> list[str] | None:

@@ -12,7 +12,7 @@ from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.chain import Step, Word, is_branched, single
 from lrpnumpy.files.torch.known import KnownNetwork
-from lrpnumpy.files.torch.modules import GATES, Module, leaves, sides
+from lrpnumpy.files.torch.modules import GATES, Module, is_projected, leaves, sides
 from lrpnumpy.files.torch.pickled import inside
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import (
@@ -157,6 +157,8 @@ class TorchBuild:
             return [self.attention(**word.settings)]
         if word.name == "pad":
             return [Pad(**word.settings)]
+        if "alpha" in word.settings:
+            return [Activation(word.name, **word.settings)]
         return self.pool(word)
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
@@ -287,19 +289,21 @@ class TorchBuild:
         if "gates" in module.settings:
             return self.gates(module)
         found = []
-        biased = any(leaf.startswith("bias") for leaf in module.shapes)
         for side in sides(module.two_way):
-            U, W, *biases = (self.array(module, leaf) for leaf in leaves(k, side, biased, module.end))
-            found.append(self.cell(module, U, W, biases))
+            U, W, *others = (self.array(module, leaf) for leaf in leaves(k, side, module.shapes, module.end))
+            projection = others.pop() if is_projected(module.shapes) else None
+            found.append(self.cell(module, U, W, others, projection))
         if module.two_way:
             return Bidirectional(found[0], found[1])
         return found[0]
 
-    def cell(self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray]) -> Cell:
+    def cell(
+        self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray], projection: np.ndarray | None
+    ) -> Cell:
         """One direction of one layer."""
         if module.kind == "lstm":
             self.note("PyTorch's gates of an LSTM are in the order i, f, g, o; its two biases are added")
-            return lstm(U, W, biases)
+            return lstm(U, W, biases, projection)
         if module.kind == "gru":
             self.note("PyTorch's gates of a GRU, r, z, n, are reordered to z, r, n; the biases of r and z are added")
             return gru(U, W, biases)

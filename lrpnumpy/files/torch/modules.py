@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lrpnumpy.files.hints import LayerHint
-from lrpnumpy.files.safe import Source
+from lrpnumpy.files.safe import Shape, Source
 from lrpnumpy.files.torch.pickled import Described, ModulePart, inside
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
@@ -25,7 +25,12 @@ _RENAMED = {  # how names end with other writers, and with PyTorch
     "w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh", "w": "weight", "b": "bias",
 }  # fmt: skip
 _RAW = re.compile(r"(weight_hh_l\d{1,3})_raw")  # of AWD-LSTM: the weights before those of training are left out
-_TRAINING = ("criterion", "loss", "loss_fn", "loss_func", "metric", "metrics")  # modules used in training only
+_LOSSES = re.compile(r"[a-z0-9]*loss(es|fn|func)?|criteri(on|a)[a-z]*|metrics?")  # words in names of losses and metrics
+_MEASURES = (  # last words of the names of losses and metrics that may also be names of layers
+    "acc", "accuracy", "precision", "recall", "f1", "f1score", "fbeta", "auroc", "auc", "auprc", "confmat", "kappa",
+    "bce", "ce", "nll", "mse", "rmse", "mae", "mape", "r2", "r2score", "perplexity",
+)  # fmt: skip
+_COUNTED = ("pos_weight", "tp", "fp", "tn", "fn", "total", "correct")  # arrays of losses and metrics
 GATES = ("i", "f", "g", "o")
 _UNDESCRIBED = ModulePart("", "", {})  # of a state_dict, which has arrays only
 
@@ -111,10 +116,18 @@ def _renamed(name: str) -> str:
     return name
 
 
-def _is_for_training(prefix: str) -> bool:
-    """Whether a module computes losses or metrics."""
-    names = prefix.split(".")
-    return any(name in _TRAINING or name.endswith(("_metric", "_metrics")) for name in names)
+def _is_for_training(prefix: str, leaf: str, shape: tuple[int, ...]) -> bool:
+    """Whether an array belongs to a loss or a metric: train_loss_fn.weight, val_acc.total, bce.pos_weight."""
+    if leaf in _COUNTED:
+        return True
+    for name in prefix.split("."):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+        if any(map(_LOSSES.fullmatch, words)):
+            return True
+        is_layer = leaf == "bias" or leaf.startswith(("weight_", "bias_")) or (leaf == "weight" and len(shape) > 1)
+        if words[-1] in _MEASURES and not is_layer:
+            return True
+    return False
 
 
 def find(
@@ -131,10 +144,11 @@ def find(
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
-        if _is_for_training(prefix) or parts.get(prefix, _UNDESCRIBED).is_loss:
+        shape = source.shape(path)
+        if _is_for_training(prefix, leaf, shape) or parts.get(prefix, _UNDESCRIBED).is_loss:
             unused.append(name)
         elif leaf != "num_batches_tracked":
-            groups.setdefault(prefix, {})[leaf] = source.shape(path)
+            groups.setdefault(prefix, {})[leaf] = shape
     found = []
     for prefix, shapes in groups.items():
         found.append(_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)))
@@ -218,26 +232,35 @@ def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePar
 def _recurrent_module(
     source: Source, name: str, shapes: dict[str, tuple[int, ...]], end: str, part: ModulePart
 ) -> Module:
-    if any("_hr_" in leaf for leaf in shapes):
-        return Module(name, "other", shapes, problem="LSTM with proj_size")
     depth = 1 + max(int(m[3]) for m in map(_RECURRENT.fullmatch, shapes) if m) if end else 1
     two_way = any(leaf.endswith("_reverse") for leaf in shapes)
-    biased = any(leaf.startswith("bias") for leaf in shapes)
-    expected = {leaf for k in range(depth) for side in sides(two_way) for leaf in leaves(k, side, biased, end)}
+    expected = {leaf for k in range(depth) for side in sides(two_way) for leaf in leaves(k, side, shapes, end)}
     if set(shapes) != expected:
         odd = ", ".join(sorted(set(shapes) ^ expected)[:8])
         raise source.error(name, f"must have the arrays of a module of {depth} layers; missing or not known: {odd}")
-    rows, H = (*shapes[f"weight_hh{end}"], 0, 0)[:2]
-    if not H or rows % H or rows // H not in _KINDS:
+    rows, P = (*shapes[f"weight_hh{end}"], 0, 0)[:2]  # P features are given
+    H = P
+    if is_projected(shapes):
+        H = (*shapes[f"weight_hr{end}"], 0, 0)[1]
+    if not H or rows % H or rows // H not in _KINDS or (is_projected(shapes) and rows != 4 * H):
         raise source.error(name, f"must have weight_hh of 4, 3 or 1 rows for each unit, it has {rows} for {H}")
-    kind = _KINDS[rows // H]
     for leaf, shape in shapes.items():
         first = leaf.endswith((end, f"{end}_reverse"))
-        inner: int | None = H
-        if "_hh" not in leaf:
-            inner = None if first else H * (1 + two_way)
-        source.fits(f"{name}.{leaf}", shape, (rows, inner) if leaf.startswith("weight") else (rows,))
-    return Module(name, kind, shapes, depth, two_way, end, part.settings)
+        inner: int | None = P
+        if "_ih" in leaf:
+            inner = None if first else P * (1 + two_way)
+        expected_shape: Shape = (rows,)
+        if leaf.startswith("weight"):
+            expected_shape = (rows, inner)
+        if leaf.startswith("weight_hr"):
+            expected_shape = (P, H)
+        source.fits(f"{name}.{leaf}", shape, expected_shape)
+    return Module(name, _KINDS[rows // H], shapes, depth, two_way, end, part.settings)
+
+
+def is_projected(shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the output of an LSTM is a projection: proj_size."""
+    return any(leaf.startswith("weight_hr") for leaf in shapes)
 
 
 def sides(two_way: bool) -> tuple[str, ...]:
@@ -245,10 +268,15 @@ def sides(two_way: bool) -> tuple[str, ...]:
     return ("", "_reverse") if two_way else ("",)
 
 
-def leaves(k: int, side: str, biased: bool, end: str) -> list[str]:
-    """The names of the arrays of one layer and direction: weights, then biases."""
+def leaves(k: int, side: str, shapes: Mapping[str, tuple[int, ...]], end: str) -> list[str]:
+    """The names of the arrays of one layer and direction: weights, then biases, then a projection."""
     number = f"_l{k}{side}" if end else ""
-    return [f"{what}_{which}{number}" for what in ("weight", "bias")[: 1 + biased] for which in ("ih", "hh")]
+    names = ["weight_ih", "weight_hh"]
+    if any(leaf.startswith("bias") for leaf in shapes):
+        names += ["bias_ih", "bias_hh"]
+    if is_projected(shapes):
+        names.append("weight_hr")
+    return [f"{name}{number}" for name in names]
 
 
 # ------------------------------------------------------------------------------------- an LSTM written by hand

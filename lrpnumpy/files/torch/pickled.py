@@ -19,10 +19,10 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
     "ReLU": ("relu", {}),
     "Tanh": ("tanh", {}),
     "Sigmoid": ("sigmoid", {}),
-    "LeakyReLU": ("leaky_relu", {"negative_slope": (0.01,)}),
-    "ELU": ("elu", {"alpha": (1.0,)}),
+    "LeakyReLU": ("leaky_relu", {}),
+    "ELU": ("elu", {}),
     "SELU": ("selu", {}),
-    "GELU": ("gelu", {"approximate": ("none", None)}),
+    "GELU": ("gelu", {"approximate": ("none", None, "tanh")}),
     "SiLU": ("silu", {}),
     "Softplus": ("softplus", {"beta": (1,), "threshold": (20,)}),
     "Softsign": ("softsign", {}),
@@ -30,6 +30,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
     "Hardsigmoid": ("hard_sigmoid_3", {}),
     "Identity": ("linear", {}),
 }
+ALPHAS = {"LeakyReLU": ("negative_slope", 0.01), "ELU": ("alpha", 1.0)}  # a setting that may have any value
 PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
 NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
 LOSSES = ("Loss", "Metric")  # how the names of classes end that are used in training only
@@ -53,14 +54,28 @@ class ModulePart:
     @property
     def activation(self) -> str | None:
         """Which activation it is, by its name here; None if it is not an activation, or has special settings."""
-        return None if self.odd or self.foreign else ACTIVATIONS.get(self.kind, (None,))[0]
+        if self.odd or self.foreign:
+            return None
+        if self.kind == "GELU" and self.settings.get("approximate") == "tanh":
+            return "gelu_tanh"
+        return ACTIVATIONS.get(self.kind, (None,))[0]
+
+    @property
+    def alpha(self) -> float | None:
+        """The alpha of an activation that has one, unless it is the default."""
+        key, default = ALPHAS.get(self.kind, ("", None))
+        value = self.settings.get(key, default)
+        return None if value == default else value
 
     @property
     def odd(self) -> dict[str, Any]:
         """The settings of an activation that are not those by default."""
         _, plain = ACTIVATIONS.get(self.kind, (None, {}))
         given = {key: self.settings.get(key, allowed[0]) for key, allowed in plain.items()}
-        return {key: value for key, value in given.items() if value not in plain[key]}
+        odd = {key: value for key, value in given.items() if value not in plain[key]}
+        if type(self.alpha) not in (float, int, type(None)):
+            odd["alpha"] = self.alpha
+        return odd
 
     @property
     def probability(self) -> str | None:

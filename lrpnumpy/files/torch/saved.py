@@ -11,13 +11,14 @@ import io
 import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files import pickles
 from lrpnumpy.files.archive import Archive, Window
 from lrpnumpy.files.kinds import OTHER_PICKLE, SAVE_STATE, TORCH_MAGIC, is_pickle
@@ -38,6 +39,10 @@ _FLOATS = ("FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage")
 _PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and torch.compile
 _LISTED = 100  # entries of a list that are looked at
 _STATES = 3  # dicts inside dicts in which a state_dict is looked for
+
+
+class NoNetworkError(WeightFileError):
+    """A file of torch.save holds no tensors of a network, or a pickle that is not understood."""
 
 
 class Storage(NamedTuple):
@@ -167,19 +172,29 @@ class Saved(Source):
             name = f"{name[:40] or 'storage without type'}"
         return Storage(name, pickles.text(key), count, start)
 
+    def run(
+        self, name: str, content: bytes | memoryview, persistent: Callable[[Any], Any], at: int = 0
+    ) -> tuple[Any, int]:
+        """The value of the pickle at a place, and where it ends."""
+        try:
+            return pickles.run(self, name, content, at, persistent=persistent)
+        except WeightFileError as error:
+            raise NoNetworkError(str(error)) from error
+
     def choose(self, root: Any, which: str | None) -> None:
         """Find the one network in what the pickle holds: `which` selects one of several."""
         found = {path: (value, tensors) for path, value, tensors in _networks(self, root)}
         recurrent = {path: one for path, one in found.items() if any("weight_ih" in name for name in one[1])}
         candidates = recurrent or found
+        if not found:
+            reason = f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}"
+            raise NoNetworkError(str(self.error("", reason)))
         if which is not None:
             if which not in found:
-                listed = ", ".join(map(kind_of, found)) or "none"
+                listed = ", ".join(map(kind_of, found))
                 raise self.error("", f"which must be one of the networks in it, {listed}, got {which!r}")
             candidates = {which: found[which]}
         if len(candidates) != 1:
-            if not candidates:
-                raise self.error("", f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}")
             first, *others = map(kind_of, list(candidates)[:20])
             raise self.error(
                 "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
@@ -292,7 +307,7 @@ class SavedZip(Saved):
         if order in archive.members and archive.text_member(order) == b"big":
             self.byteorder = "big"
         content = archive.member(pickle, _MOST_PICKLE)
-        root, _ = pickles.run(self, pickle, content, persistent=self.persistent)
+        root, _ = self.run(pickle, content, self.persistent)
         with self.guard(pickle, "is not understood"):
             self.choose(root, which)
 
@@ -328,7 +343,7 @@ class SavedLegacy(Saved):
             return found
 
         for what in ("magic number", "version", "system", "content", "keys"):
-            value, at = pickles.run(self, what, content, at, persistent=persistent)
+            value, at = self.run(what, content, persistent, at)
             values.append(value)
             if values[0] != TORCH_MAGIC or values[1:2] not in ([], [_VERSION]):
                 raise self.error("", OTHER_PICKLE)
