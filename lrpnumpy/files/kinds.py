@@ -179,7 +179,7 @@ READERS = (
         ("which", "custom", "config"),
     ),
     FileReader(
-        lambda file: file.is_hdf5 and any(map(file.hdf5.is_group, KERAS_ROOTS)),
+        lambda file: file.is_hdf5 and is_keras_3(file.hdf5),
         "keras.version3:read_weights",
         ("which", "custom", "config"),
     ),
@@ -214,6 +214,13 @@ def inside(file: WeightFile) -> str:
 def is_checkpoint(name: str) -> bool:
     """Whether a file is one of those that a checkpoint of TensorFlow consists of."""
     return re.search(r"\.(index|data-[0-9]{5}-of-[0-9]{5})$", name) is not None
+
+
+def is_keras_3(file: Hdf5) -> bool:
+    """Whether an HDF5 file has a group of Keras 3 for layers, or a layer beside it: dense/vars/0, gru/cell/vars/0."""
+    if any(map(file.is_group, KERAS_ROOTS)):
+        return True
+    return any(re.search(r"/vars/[0-9]+$", name) for name in file.names())
 
 
 def is_epoch(name: str) -> bool:

@@ -592,6 +592,22 @@ def test_layers_beside_the_group_of_layers_are_used(beside):
     close(lrp.predict(model, ids), expected, 1e-6)
 
 
+@pytest.mark.parametrize("hints", [{}, {"layers": ["emb", "a_rnn", "dense"]}])
+def test_weights_of_keras_3_without_a_group_of_layers(beside, hints):
+    """Of a custom class whose attributes all sort before "layers", as in TensorFlow's text generation tutorial."""
+    path, ids, expected = beside
+    with h5py.File(path, "r+") as file:
+        file.move("layers/simple_rnn", "a_rnn")
+        del file["layers"]
+    with pytest.warns(lrp.AssumptionWarning, match="holds weights without their configuration"):
+        model = files.load(path, **hints)
+    close(lrp.predict(model, ids), expected, 1e-6)
+    rnn = layer("SimpleRNN", name="a_rnn", units=5, activation="tanh")
+    layers = [start(None), layer("Embedding", name="emb", input_dim=9, output_dim=4), rnn, dense(3, name="dense")]
+    config = {"class_name": "Sequential", "config": {"layers": layers}}
+    close(lrp.predict(files.load(path, config=config), ids), expected, 1e-6)
+
+
 def test_layers_beside_the_group_of_layers_by_their_names(beside):
     path, ids, expected = beside
     rnn = layer("SimpleRNN", name="states", units=5, activation="tanh")
