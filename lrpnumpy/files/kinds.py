@@ -187,8 +187,8 @@ READERS = (
     ),
     FileReader(
         lambda file: file.head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype", b"<html", b"<?xml")),
-        refused="is a web page (HTML or XML), which a server sends in place of a file; download the file itself, by the "
-        "link 'raw' or 'download', and open that",
+        refused="is a web page (HTML or XML), which a server sends in place of a file; download the file itself, by "
+        "the link 'raw' or 'download', and open that",
     ),
     FileReader(
         lambda file: file.is_hdf5 and file.hdf5.attribute("", "format") == "lrpnumpy",

@@ -380,6 +380,30 @@ def test_a_second_dot_that_sums_over_the_queries_is_no_attention(tmp_path, axes,
             files.load(path)
 
 
+SERIES = lstm(3, return_sequences=True)
+WORDS = layer("Embedding", input_dim=5, output_dim=3)
+
+
+@pytest.mark.parametrize(
+    "layers, links, reason",
+    [
+        ([NUMBERS, SERIES, layer("Dot", axes=2, normalize=True)], {1: [0], 2: [1, 1]}, r"a cosine.*custom={'layer_2'"),
+        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "a matrix of features.*custom={'layer_2'"),
+        ([NUMBERS, layer("TimeDistributed", layer=lstm(2))], {1: [0]}, r"it holds 'LSTM'; to say .*custom={'layer_1'"),
+        (
+            [start(None), WORDS, WORDS, layer("Concatenate")],
+            {1: [0], 2: [0], 3: [1, 2]},
+            r"second Embedding.*np\.hstack",
+        ),
+    ],
+)
+def test_layers_that_are_not_supported_come_with_a_next_step(tmp_path, layers, links, reason):
+    layers = copy.deepcopy(layers)
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, links))
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(path)
+
+
 @pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
 def test_joins_of_keras_1(tmp_path, mode, kind):
     layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])
@@ -1027,7 +1051,8 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1], s_[:, -1:0:-1], s_[:, 4:1:-1], s_[:, -2::-1], s_[:, :-3:-1],
+    s_[:, 1:0:-1],
 ]  # fmt: skip
 
 
@@ -1041,7 +1066,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
 @pytest.mark.parametrize(
     "index, reason",
     [
-        (s_[:, 5:1:-1], "takes steps in reverse order, which is supported for all of them only"),
+        (s_[:, ::-2], "in reverse order; reverse all steps first"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),
