@@ -134,6 +134,15 @@ CHECKPOINT = (
     "is a checkpoint of TensorFlow, which is not supported; run model.load_weights('prefix') and "
     "model.save_weights('model.weights.h5') with the model that wrote it, and open that"
 )
+_FROZEN = (
+    "is a frozen graph of TensorFlow, which is not supported; run python -m tf2onnx.convert --graphdef model.pb "
+    "--inputs x:0 --outputs y:0 --output model.onnx, with the names of its inputs and outputs, and open that"
+)
+_META = (
+    "is the graph of a checkpoint of TensorFlow 1, which is not supported; run python -m tf2onnx.convert --checkpoint "
+    "model.ckpt.meta --inputs x:0 --outputs y:0 --output model.onnx, with the names of its inputs and outputs, and "
+    "open that"
+)
 _LITE = (
     "is a TensorFlow Lite file, which is not supported; run python -m tf2onnx.convert --tflite model.tflite --output "
     "model.onnx and open that, or save the model that it was made of: model.save('model.keras')"
@@ -143,7 +152,10 @@ _CORE_ML = (
     "Keras) and open that"
 )
 READERS = (
-    FileReader(lambda file: "saved_model.pb" in (file.path.name, *file.members), refused=_SAVED_MODEL),
+    FileReader(lambda file: is_saved_model(file), refused=_SAVED_MODEL),
+    FileReader(lambda file: file.path.suffix == ".pb" and file.head[:1] == b"\n", refused=_FROZEN),
+    FileReader(lambda file: file.path.suffix == ".meta" and file.head[:1] == b"\n", refused=_META),
+    FileReader(lambda file: file.head.startswith(b"model_checkpoint_path"), refused=CHECKPOINT),
     FileReader(lambda file: file.head[4:8] == b"TFL3", refused=_LITE),
     FileReader(lambda file: file.path.suffix == ".mlmodel" and not file.is_zip, refused=_CORE_ML),
     FileReader(
@@ -163,6 +175,16 @@ READERS = (
         refused=f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(REFERENCE)}, nor a run of "
         f"neuralhydrology, which has config.yml and model_epoch001.pt; nor does it hold {' or '.join(INSIDE)}",
     ),
+    FileReader(lambda file: file.size == 0, refused="is empty, it has 0 bytes; save or download it again"),
+    FileReader(
+        lambda file: file.head.startswith(b"version https://git-lfs"),
+        refused="is a pointer of Git LFS, not the file itself; run git lfs pull in its repository, and open it again",
+    ),
+    FileReader(
+        lambda file: file.head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype", b"<html", b"<?xml")),
+        refused="is a web page (HTML or XML), which a server sends in place of a file; download the file itself, by "
+        "the link 'raw' or 'download', and open that",
+    ),
     FileReader(
         lambda file: file.is_hdf5 and file.hdf5.attribute("", "format") == "lrpnumpy",
         "native:read_file",
@@ -174,7 +196,7 @@ READERS = (
         ("which", "custom", "config"),
     ),
     FileReader(
-        lambda file: file.is_hdf5 and any(map(file.hdf5.is_group, KERAS_ROOTS)),
+        lambda file: file.is_hdf5 and is_keras_3(file.hdf5),
         "keras.version3:read_weights",
         ("which", "custom", "config"),
     ),
@@ -209,9 +231,24 @@ def inside(file: WeightFile) -> str:
     return next((found[name] for name in INSIDE if name in found), "")
 
 
+def is_saved_model(file: WeightFile) -> bool:
+    """Whether it is a SavedModel of TensorFlow: the file, its folder, or the folder of its numbered versions."""
+    if "saved_model.pb" in (file.path.name, *file.members):
+        return True
+    versions = [name for name in file.members if file.is_folder and name.isdecimal()]
+    return any((file.path / name / "saved_model.pb").is_file() for name in versions)
+
+
 def is_checkpoint(name: str) -> bool:
     """Whether a file is one of those that a checkpoint of TensorFlow consists of."""
     return re.search(r"\.(index|data-[0-9]{5}-of-[0-9]{5})$", name) is not None
+
+
+def is_keras_3(file: Hdf5) -> bool:
+    """Whether an HDF5 file has a group of Keras 3 for layers, or a layer beside it: dense/vars/0, gru/cell/vars/0."""
+    if any(map(file.is_group, KERAS_ROOTS)):
+        return True
+    return any(re.search(r"/vars/[0-9]+$", name) for name in file.names())
 
 
 def is_epoch(name: str) -> bool:

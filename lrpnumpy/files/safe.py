@@ -283,10 +283,15 @@ def in_words(error: Exception) -> str:
 def nearby(name: str, known: Iterable[str]) -> str:
     """At most three supported names that are close to one that is not supported, as the end of a sentence."""
     by_case = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), list(by_case), 3, 0.5)
+    given = _OTHER_NAMES.get(name.lower(), name.lower())
+    close = get_close_matches(given, list(by_case), 3, 0.78)  # Greater and Gather have 0.77, Conv2D and Conv1D 0.83
+    close += [one for one in by_case if one not in close and len(one) > 3 and given.endswith(one)]  # PeepholeLSTM
     if not close:
         return ""
-    return f"; supported and close to it: {', '.join(by_case[one] for one in close)}"
+    return f"; supported and close to it: {', '.join(by_case[one] for one in close[:3])}"
+
+
+_OTHER_NAMES = {"swish": "silu"}
 
 
 def which_one(names: Sequence[str], given: str | None) -> str:

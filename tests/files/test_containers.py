@@ -154,15 +154,22 @@ def test_a_vector_after_the_last_linear_is_not_an_activation(rng):
         ("arrays.pkl", b"\x80\x03}q\x00X\x01\x00\x00\x00a" + bytes(40), "a pickle.*np.savez"),
         ("cp.ckpt.index", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
         ("cp.ckpt.data-00000-of-00001", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
+        ("checkpoint", b'model_checkpoint_path: "ck"\n', "checkpoint of TensorFlow.*load_weights.*save_weights"),
+        ("model.ckpt-10.meta", b"\n\x10\n\x05input", "TensorFlow 1.*tf2onnx.convert --checkpoint"),
+        ("frozen.pb", b"\n\x10\n\x05input", "frozen graph of TensorFlow.*tf2onnx.convert --graphdef"),
+        ("folder/1/saved_model.pb", bytes(64), "SavedModel of TensorFlow"),
+        ("empty.pt", b"", "is empty, it has 0 bytes"),
+        ("pointer.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS.*git lfs pull"),
+        ("page.pt", b"\n<!DOCTYPE html><html>", "web page.*download the file itself"),
         ("folder/cp.ckpt.index", bytes(64), "checkpoint of TensorFlow.*load_weights.*save_weights"),
     ],
 )
 def test_other_kinds_are_named_with_what_to_do(name, content, says, tmp_path):
     path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(content)
     with pytest.raises(lrp.WeightFileError, match=says):
-        lrp.load(path.parent if "/" in name else path)
+        lrp.load(tmp_path / name.split("/")[0])
 
 
 def test_the_prefix_of_a_checkpoint(tmp_path):

@@ -380,6 +380,30 @@ def test_a_second_dot_that_sums_over_the_queries_is_no_attention(tmp_path, axes,
             files.load(path)
 
 
+SERIES = lstm(3, return_sequences=True)
+WORDS = layer("Embedding", input_dim=5, output_dim=3)
+
+
+@pytest.mark.parametrize(
+    "layers, links, reason",
+    [
+        ([NUMBERS, SERIES, layer("Dot", axes=2, normalize=True)], {1: [0], 2: [1, 1]}, r"a cosine.*custom={'layer_2'"),
+        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "a matrix of features.*custom={'layer_2'"),
+        ([NUMBERS, layer("TimeDistributed", layer=lstm(2))], {1: [0]}, r"it holds 'LSTM'; to say .*custom={'layer_1'"),
+        (
+            [start(None), WORDS, WORDS, layer("Concatenate")],
+            {1: [0], 2: [0], 3: [1, 2]},
+            r"second Embedding.*np\.hstack",
+        ),
+    ],
+)
+def test_layers_that_are_not_supported_come_with_a_next_step(tmp_path, layers, links, reason):
+    layers = copy.deepcopy(layers)
+    path = written(tmp_path / "model.h5", layers, functional=functional(layers, links))
+    with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(path)
+
+
 @pytest.mark.parametrize("mode, kind", [("concat", "Concat"), ("sum", "Add"), ("mul", "Multiply"), ("ave", "Average")])
 def test_joins_of_keras_1(tmp_path, mode, kind):
     layers = copy.deepcopy([NUMBERS, lstm(3), lstm(3), layer("Merge", mode=mode, concat_axis=-1)])
@@ -592,6 +616,87 @@ def test_layers_beside_the_group_of_layers_are_used(beside):
     close(lrp.predict(model, ids), expected, 1e-6)
 
 
+@pytest.mark.parametrize("hints", [{}, {"layers": ["emb", "a_rnn", "dense"]}])
+def test_weights_of_keras_3_without_a_group_of_layers(beside, hints):
+    """Of a custom class whose attributes all sort before "layers", as in TensorFlow's text generation tutorial."""
+    path, ids, expected = beside
+    with h5py.File(path, "r+") as file:
+        file.move("layers/simple_rnn", "a_rnn")
+        del file["layers"]
+    with pytest.warns(lrp.AssumptionWarning, match="holds weights without their configuration"):
+        model = files.load(path, **hints)
+    close(lrp.predict(model, ids), expected, 1e-6)
+    rnn = layer("SimpleRNN", name="a_rnn", units=5, activation="tanh")
+    layers = [start(None), layer("Embedding", name="emb", input_dim=9, output_dim=4), rnn, dense(3, name="dense")]
+    config = {"class_name": "Sequential", "config": {"layers": layers}}
+    close(lrp.predict(files.load(path, config=config), ids), expected, 1e-6)
+
+
+def written_3(path, **arrays):
+    """A .weights.h5 of Keras 3 with these arrays of each layer, all beside the group of layers."""
+    with h5py.File(path, "w") as file:
+        for name, listed in arrays.items():
+            inside = "cell/vars" if len(listed) == 3 else "vars"
+            for k, array in enumerate(listed):
+                file[f"{name}/{inside}/{k}"] = array.astype("f4")
+    return path
+
+
+@pytest.mark.parametrize("padding, skipped", [("valid", 1), ("same", 0), ("causal", 0)])
+def test_weights_with_a_normalization_and_a_convolution(tmp_path, rng, padding, skipped):
+    """The error proposes all layers in an order that fits; layers= computes them, and the warning lists the rest."""
+    E, C, V = (rng.normal(size=shape) for shape in ((9, 4), (2, 4, 6), (5, 3)))
+    gamma, beta, mean, d = (rng.normal(size=n) for n in (4, 4, 4, 3))
+    var, c = rng.uniform(0.3, 1.0, 4), rng.normal(size=6)
+    K, R, b = (rng.normal(size=shape) for shape in ((6, 5), (5, 5), (5,)))
+    path = written_3(
+        tmp_path / "m.weights.h5", bn=[gamma, beta, mean, var], conv=[C, c], dense=[V, d], emb=[E], gru=[K, R, b]
+    )
+    with pytest.raises(lrp.WeightFileError) as caught:
+        files.load(path)
+    message = str(caught.value)
+    assert "say layers=['emb', 'bn', 'conv', 'gru', 'dense'], and confirm their order and the activations" in message
+    assert "pass config" in message and "model.save('model.keras')" in message
+    layers = ["emb", "bn", f"conv(padding={padding})", "relu", "gru"]
+    with pytest.warns(lrp.AssumptionWarning) as warned:
+        model = files.load(path, layers=[*layers, "dense"])
+    text = str(warned[0].message)
+    assert "no activations or other steps than those listed, readout 'last', output 'linear'" in text
+    assert "epsilon 0.001" in text and "stride 1" in text and "not used" not in text
+    ids = [3, 1, 4, 1, 5]
+    x = (E[ids] - mean) / np.sqrt(var + 0.001) * gamma + beta
+    around = {"valid": (0, 0), "same": (0, 1), "causal": (1, 0)}[padding]
+    x = np.pad(x, (around, (0, 0)))
+    x = np.maximum(x[:-1] @ C[0] + x[1:] @ C[1] + c, 0)
+    assert len(x) == len(ids) - skipped
+    h = np.zeros(5)
+    for row in x:
+        h = np.tanh(row @ K + h @ R + b)
+    close(lrp.predict(model, ids), h @ V + d, 1e-5)
+    files.load(path, layers=[*layers, "dense"], check=(ids, h @ V + d))  # confirmed: no warning
+    with pytest.warns(lrp.AssumptionWarning, match="arrays that are not used: dense"):
+        files.load(path, layers=layers)
+    for wrong in ("gru(padding=same)", "conv(stride=2)", "conv(padding=full)"):
+        with pytest.raises(lrp.WeightFileError, match="layers takes no settings except"):
+            files.load(path, layers=["emb", wrong])
+    with pytest.raises(lrp.WeightFileError, match="leave out activations"):
+        files.load(path, layers=["emb", "gru", "dense"], activations=["relu"])
+
+
+def test_weights_with_two_outputs_or_a_layer_that_is_not_supported(tmp_path, rng):
+    a, h = np.ones((4, 2)), np.ones(2)
+    rnn = [np.ones((6, 4)), np.ones((4, 4)), np.ones(4)]
+    path = written_3(tmp_path / "two.weights.h5", a=[a, h], b=[a, h], cell=rnn)
+    with pytest.raises(lrp.WeightFileError, match=r"layers=\['cell', 'a', 'b'\].*fits b \(4 to 2\), which may be"):
+        files.load(path)
+    path = written_3(tmp_path / "other.weights.h5", a=[a, h], cell=rnn, filter=[np.ones((2, 2, 2, 2))])
+    with pytest.raises(lrp.WeightFileError, match=r"'filter' has arrays \(2, 2, 2, 2\)") as caught:
+        files.load(path)
+    assert "say layers" not in str(caught.value) and "model.save" in str(caught.value)
+    with pytest.raises(lrp.WeightFileError, match=r"'filter' .* which layers= does not support; save a"):
+        files.load(path, layers=["filter", "cell", "a"])
+
+
 def test_layers_beside_the_group_of_layers_by_their_names(beside):
     path, ids, expected = beside
     rnn = layer("SimpleRNN", name="states", units=5, activation="tanh")
@@ -631,6 +736,14 @@ def test_weights_without_a_configuration_say_a_pool_by_its_name(tmp_path):
     renamed(path, {"layer_0": "input_1", "layer_2": "global_max_pooling1d"})
     with pytest.warns(lrp.AssumptionWarning, match="readout 'max'"):
         assert files.load(path).digest == whole.digest
+
+
+def test_layers_of_weights_with_a_readout_and_without_some(tmp_path):
+    path, whole = alone(tmp_path, NUMBERS, lstm(return_sequences=True), layer("GlobalMaxPooling1D"), dense(2), dense(2))
+    for hints in ({"layers": ["layer_1", "layer_3"], "readout": "max"}, {"layers": ["layer_1", "max", "layer_3"]}):
+        with pytest.warns(lrp.AssumptionWarning, match="readout 'max', .* arrays that are not used: layer_4"):
+            model = files.load(path, **hints)
+        assert nets.readout(model) == "max" and len(model.nodes) == len(whole.nodes) - 1
 
 
 def test_weights_without_a_configuration_ask_for_activations(tmp_path):
@@ -938,7 +1051,8 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1], s_[:, -1:0:-1], s_[:, 4:1:-1], s_[:, -2::-1], s_[:, :-3:-1],
+    s_[:, 1:0:-1],
 ]  # fmt: skip
 
 
@@ -952,7 +1066,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
 @pytest.mark.parametrize(
     "index, reason",
     [
-        (s_[:, 5:1:-1], "takes steps in reverse order, which is supported for all of them only"),
+        (s_[:, ::-2], "in reverse order; reverse all steps first"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),

@@ -752,7 +752,7 @@ REFUSED = {
     "is a loop, which": node("Scan", ["Y_h"], ["h"], body=output("z"), num_scan_inputs=1),
     "step by step": node("SplitToSequence", ["Y"], ["s"]) + node("SequenceAt", ["s"], ["h"]),
     "depends on values": node("If", ["Y_h"], ["h"], then_branch=output("z"), else_branch=output("z")),
-    "is not supported; supported and close to it: Sum": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
+    "is not supported; custom=": node("Einsum", ["Y_h"], ["h"], equation="abc->bc"),
     "takes the value 'nothing', which no node before it makes": node("Relu", ["nothing"], ["h"]),
     "takes a log_softmax": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("LogSoftmax", ["g"], ["h"], axis=1),
     "rounds values": node("Squeeze", ["Y_h"], ["g"], axes=[0]) + node("Cast", ["g"], ["h"], to=7),
@@ -824,8 +824,8 @@ REFUSED_VECTORS = {
 
 ALL_STATES = states() + node("Transpose", ["s"], ["c"], perm=[0, 2, 1]) + tensor("K", weights("K", H, H, 3))
 REFUSED_SERIES = {
-    "in reverse order": const("a", -2) + const("b", 0) + const("x1", 1) + const("m1", -1)
-    + node("Slice", ["s", "a", "b", "x1", "m1"], ["h"]),
+    "in reverse order": const("a", -2) + const("b", 0) + const("x1", 1) + const("m2", -2)
+    + node("Slice", ["s", "a", "b", "x1", "m2"], ["h"]),
     "reverses a part": const("n", 2) + node("ReverseSequence", ["s", "n"], ["h"], time_axis=1, batch_axis=0),
     "SAME_LOWER with a stride": node("Conv", ["c", "K"], ["h"], auto_pad="SAME_LOWER", strides=[2]),
     "has padding twice": const("p", 0, 0, 1, 0, 0, 1) + node("Pad", ["c", "p"], ["r"])

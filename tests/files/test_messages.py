@@ -64,6 +64,10 @@ def test_at_most_three_supported_layers_are_named(tmp_path, kind):
 def test_names_that_are_close():
     assert nearby("conv2d", ["Dense", "Conv1D"]) == "; supported and close to it: Conv1D"
     assert nearby("zzz", ["Dense", "Conv1D"]) == ""
+    assert nearby("Greater", ["Gather", "GatherND", "Reshape"]) == nearby("GroupNorm", ["GRU"]) == ""
+    assert nearby("LSTM", ["Softmax", "Cast"]) == ""
+    assert nearby("PeepholeLSTM", ["Dense", "LSTM"]) == "; supported and close to it: LSTM"
+    assert nearby("swish", ["mish", "silu"]) == "; supported and close to it: silu"
     assert nearby("relu", ["relu6", "prelu", "leaky_relu", "relu"]).count(",") == 2
 
 

@@ -196,10 +196,19 @@ def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
 def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: int | None, step: int) -> NetworkValue:
     """Steps from low to before high."""
     steps = flow.steps
-    if step == -1 and low in (-1, None) and high is None:
+    if step == -1 and high != -1:  # x[-1:0:-1] is x[1:] in reverse order
+        first, last = None, None
+        if high is not None:
+            first = high + 1
+        if low is not None and low != -1:
+            last = low + 1
+        if first is not None or last is not None:
+            flow = _some_steps(net, flow, first, last, 1)
+        if not flow.has_steps:  # one step
+            return flow
         return net.apply(Reverse(), flow)
     if step < 1:
-        net.refuse("takes steps in reverse order, which is supported for all of them only")
+        net.refuse("takes every second step, or fewer, in reverse order; reverse all steps first: x[:, ::-1][:, ::2]")
     if isinstance(steps, int):
         taken = range(steps)[low:high:step]
         if len(taken) == 1:

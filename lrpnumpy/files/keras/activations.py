@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.build.arithmetic import join
 from lrpnumpy.files.build.network import NetworkValue
-from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild
+from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, by_custom
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields, nearby
 from lrpnumpy.layers import Activation, Softmax, Subtract
@@ -53,10 +53,7 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
     if isinstance(name, str) and name in _NAMED:
         return _NAMED[name]
     shown = name if isinstance(name, str) else "a custom function"
-    b.refuse(
-        f"{key} is {shown[:80]}, which is not supported{nearby(shown, _NAMED)}; to say what the layer does, write "
-        f"custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
-    )
+    b.refuse(f"{key} is {shown[:80]}, which is not supported{nearby(shown, _NAMED)}; {by_custom(layer.name)}")
 
 
 def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, default: str) -> str:

@@ -136,7 +136,10 @@ class KerasBuild(NetworkBuild):
             if any(x.part_of == MASK for x in (*xs, *states)):
                 self.refuse("computes with a mask, which is not understood")
             if any(one.part_of != MASK or one.mask not in {x.mask for x in xs} for one in masks):
-                self.refuse("takes a mask that is not that of its input, which is not understood")
+                self.refuse(
+                    "takes mask=, and its input does not have this mask, which is not supported; save the model with "
+                    "Embedding(..., mask_zero=True), for numbers with a Masking layer, in place of mask="
+                )
         if layer.settings.has("quantization_config"):
             self.refuse("is quantised, which is not supported; save the model before it is quantised")
         if layer.graph is not None:
@@ -373,6 +376,13 @@ TAKES_STATES = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "Bidirectio
 def custom_for(custom: Custom, kind: str, name: str) -> Any:
     """The caller's function for a layer: by its name, by its class, or by its class without the package."""
     return next((custom[key] for key in (name, kind, kind.split(">")[-1]) if key in custom), None)
+
+
+def by_custom(name: str) -> str:
+    """How a caller says what a layer does, for an error; `name` is that of the layer or of its class."""
+    return (
+        f"to say what the layer does, write custom={{{name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
+    )
 
 
 def as_length(value: Any) -> int | None:

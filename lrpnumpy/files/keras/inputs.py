@@ -24,6 +24,11 @@ def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     layer, s, x = call.layer, call.layer.settings, xs[0]
     b.plain(call)
     port = b.raw(x)
+    if b.raw(x) is None and b.whole(x) is not None:
+        b.refuse(
+            "is the second Embedding of one input, which is not supported; if the two are concatenated, save the model "
+            "with one Embedding whose array has theirs side by side: np.hstack([first, second])"
+        )
     if port is None or x.mask is not None or port.embedding is not None or port.is_taken:
         b.refuse("must be the first layer, and the only one that an input goes to")
     if port.shape is not None and len(port.shape) > 1:

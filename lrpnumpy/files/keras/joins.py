@@ -11,7 +11,7 @@ from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import is_same
 from lrpnumpy.files.build.constants import LAST
 from lrpnumpy.files.build.network import VECTOR, NetworkValue
-from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning
+from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning, by_custom
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer, without_list
 from lrpnumpy.layers.base import ABSENT
 
@@ -125,8 +125,13 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     axes = layer.settings.value.get("axes")
     if type(axes) is int:
         axes = [axes, axes]
-    if len(xs) != 2 or not isinstance(axes, list) or len(axes) != 2 or layer.settings.value.get("normalize"):
-        b.refuse("must have two inputs, one or two axes, and normalize=False")
+    if len(xs) != 2 or not isinstance(axes, list) or len(axes) != 2:
+        b.refuse("must have two inputs, and one or two axes")
+    if layer.settings.value.get("normalize"):
+        b.refuse(
+            "has normalize=True and divides its inputs by their lengths, a cosine similarity, which is not supported; "
+            f"{by_custom(layer.name)}"
+        )
     over = tuple(_axis(axis, x) for axis, x in zip(axes, xs, strict=True))
     for weights, series in (xs, xs[::-1]):
         of_one_query = over == (1, 1) and not weights.has_steps
@@ -150,7 +155,10 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         return replace(one, values=(), part_of=(*PRODUCTS, one, other))
     if {*over} == {1, 2} and not vector.has_steps:  # one query: a score for each step
         return NetworkValue((), VECTOR, np.zeros(1, int), part_of=(*PRODUCTS, vector, series))
-    b.refuse(f"is not supported with the axes {axes} of these inputs")
+    what = f"is not supported with the axes {axes} of these inputs"
+    if over == (1, 1):
+        what = "sums products of two series over their steps, which gives a matrix of features and is not supported"
+    b.refuse(f"{what}; {by_custom(layer.name)}")
 
 
 def _axis(axis: Any, x: NetworkValue) -> int:

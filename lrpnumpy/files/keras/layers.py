@@ -22,7 +22,7 @@ from lrpnumpy.files.keras import inputs as keras_inputs
 from lrpnumpy.files.keras import inside
 from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, modern
+from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, by_custom, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
 from lrpnumpy.files.safe import Fields, Shape, nearby
 
@@ -66,7 +66,8 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
         return x
     if kind not in _AT_STEPS:
         near = nearby(kind[:80], _AT_STEPS)
-        b.refuse(f"must hold a layer that takes one vector at each step, it holds {kind!r:.80}{near}")
+        what = f"must hold a layer that takes one vector at each step, it holds {kind!r:.80}{near}"
+        b.refuse(f"{what}; {by_custom(layer.name)}")
     if settings.get("axis") in (1, [1]):  # the features of one step
         settings = {**settings, "axis": -1}
     at_step = replace(layer, kind=kind, settings=Fields(b.source, layer.settings.where, settings))

@@ -31,6 +31,7 @@ def read(opened: WeightFile, options: LoadOptions) -> Imported:
         names = _names(file, root, "layer_names") or []
         guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], options)
         config = guess.config
+        groups = {name: paths for name, paths in groups.items() if name in guess.names}
     if isinstance(config, dict):
         config = {**config, "keras_version": version or config.get("keras_version")}
     else:

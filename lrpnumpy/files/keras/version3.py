@@ -2,7 +2,8 @@
 
 Arrays lie under the class of their layer in snake case with a counter (`layers/lstm_1/cell/vars/0`), whatever
 the layer is called; the counter does not always go up by one, so groups of a class are taken in its order. A model of
-a custom class also has layers beside the group `layers`: those whose attributes sort before it (`dense/vars/0`).
+a custom class also has layers beside the group `layers`: those whose attributes sort before it (`dense/vars/0`). If
+all of them do, there is no such group.
 """
 
 from __future__ import annotations
@@ -76,16 +77,21 @@ class _Groups:
         return self._paths
 
     def _root(self, at: str) -> str:
-        root = next((f"{at}{root}" for root in KERAS_ROOTS if self.file.is_group(f"{at}{root}")), None)
-        if root is None:
+        """The group of the layers of a model; "" where the outermost model has none."""
+        root = next((f"{at}{root}" for root in KERAS_ROOTS if self.file.is_group(f"{at}{root}")), "")
+        if at and not root:
             raise self.file.error(at, f"must have its layers under one of {', '.join(KERAS_ROOTS)}")
         return root
+
+    def _in_root(self, root: str) -> list[str]:
+        """The names of the groups under a root."""
+        return self.file.children(root) if root else []
 
     def listed(self) -> list[tuple[str, list[str]]]:
         """The groups of the outermost model under its root, and the arrays in each."""
         root, taken = self._root(""), self.file.children("")
         listed = []
-        for name in sorted(self.file.children(root), key=_counter):
+        for name in sorted(self._in_root(root), key=_counter):
             path = f"{root}/{name}"
             listed.append((path if name in taken else name, self._sorted(path)))
         return listed
@@ -123,7 +129,7 @@ class _Groups:
         """Find the groups of the layers of a model, and of those inside it."""
         root = self._root(at)
         groups: dict[str, list[tuple[int, str]]] = {}  # of each class in snake case: counter and name
-        for name in self.file.children(root):
+        for name in self._in_root(root):
             kind, counter = _counter(name)
             groups.setdefault(kind, []).append((counter, name))
         alike: dict[str, list[KerasLayer]] = {}
