@@ -391,7 +391,7 @@ WORDS = layer("Embedding", input_dim=5, output_dim=3)
         ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "a matrix of features.*custom={'layer_2'"),
         ([NUMBERS, layer("TimeDistributed", layer=lstm(2))], {1: [0]}, r"it holds 'LSTM'; to say .*custom={'layer_1'"),
         (
-            [start(None), WORDS, WORDS, layer("Concatenate")],
+            [start(4), WORDS, WORDS, layer("Concatenate")],
             {1: [0], 2: [0], 3: [1, 2]},
             r"second Embedding.*np\.hstack",
         ),

@@ -24,7 +24,8 @@ def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     layer, s, x = call.layer, call.layer.settings, xs[0]
     b.plain(call)
     port = b.raw(x)
-    if b.raw(x) is None and b.whole(x) is not None:
+    before = b.entries.get("".join(x.values[:1]))
+    if before is not None and before.embedding is not None:
         b.refuse(
             "is the second Embedding of one input, which is not supported; if the two are concatenated, save the model "
             "with one Embedding whose array has theirs side by side: np.hstack([first, second])"
