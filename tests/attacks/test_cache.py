@@ -18,6 +18,7 @@ def cache(tmp_path, monkeypatch):
     product.publish(np.dtype("float64"))  # what every kernel may call: from its usual place
     place = tmp_path / "above" / "cache"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(place))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))  # kernels are read from there, too
     before = os.umask(0)
     yield place
     os.umask(before)
