@@ -850,14 +850,10 @@ def test_a_member_that_starts_in_the_one_behind_it(tmp_path):
     refused(path, "weight_ih_l0", "reaches into the member behind it")
 
 
-@pytest.mark.parametrize(
-    "member, reason",
-    [("x/data/weights/model_weights_config.json", "a program of torch.export"), ("a.txt", "a zip archive of a kind")],
-)
-def test_other_archives(tmp_path, member, reason):
+def test_other_archives(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
-        archive.writestr(member, "{}")
-    with pytest.raises(lrp.WeightFileError, match=reason):
+        archive.writestr("a.txt", "{}")
+    with pytest.raises(lrp.WeightFileError, match="a zip archive of a kind"):
         files.load(tmp_path / "model.zip")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "saved_model.pb").touch()
