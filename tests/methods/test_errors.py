@@ -109,7 +109,7 @@ CASES = {
     ),
     "one sequence as a batch": (
         lambda: lrp.explain_all(NUMBERS, X),
-        r"sequence 0 must have shape .*; a single sequence is for explain and predict",
+        r"sequence 0 must have shape .* a single sequence is for explain and predict",
     ),
     "an array of truth values": (
         lambda: lrp.predict(NUMBERS, np.ones((4, 3), bool)),
@@ -127,8 +127,8 @@ CASES = {
         lambda: lrp.predict(NUMBERS, np.full((4, 3), None)),
         r"x must be an array of floats or integers, got object",
     ),
-    "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"this model has no vocabulary"),
-    "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"this model has no embedding"),
+    "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"the model has no vocabulary"),
+    "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"the model has no embedding"),
     "an unknown word": (lambda: lrp.predict_all(WORDS, ["a b", "b x"]), r"sequence 1.*'x'.*position 1"),
     "an id out of range": (
         lambda: lrp.predict_all(WORDS, [[0, 1], [2, 3]]),
