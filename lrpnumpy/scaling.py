@@ -84,9 +84,8 @@ def _fitted(value: Any, what: str) -> Any:
 
 
 def _keeps_units(step: Any) -> bool:
-    """Whether a step drops columns, passes them through, or fills in what is missing."""
-    is_identity = hasattr(step, "func") and step.func is None
-    return isinstance(step, str) or is_identity or hasattr(step, "statistics_")
+    """Whether a step drops columns, passes them through (one by name, or the function None), or fills in values."""
+    return isinstance(step, str) or hasattr(step, "statistics_") or getattr(step, "func", step) is None
 
 
 def _one_hot(encoder: Any, columns: list[str], names: list[str], what: str) -> dict[str, dict[str, str | None]]:
@@ -120,12 +119,12 @@ def scaler_of(
     known = getattr(value, "feature_names_in_", None)
     columns = [_column(part, known, names) for part in (mean, scale)]
     for name, column in zip(("means", "scales"), columns, strict=True):
-        if column.ndim == 0 or (one_for_all and column.shape == (1,)):
-            if size > MOST_SCALED:  # from a file, a few bytes would fill the memory
-                raise LrpError(f"{what} must have {size} {name}, one for each feature, got a single one.")
-            continue
-        if column.shape != (size,):
-            raise LrpError(f"{what} must have {size} {name}, one for each feature, got {_shape(column)}.")
+        is_single = column.ndim == 0 or (one_for_all and column.shape == (1,))
+        if (
+            (size > MOST_SCALED) if is_single else column.shape != (size,)
+        ):  # a file of a few bytes would fill the memory
+            got = "a single one" if is_single else f"an array of shape {column.shape}"
+            raise LrpError(f"{what} must have {size} {name}, one for each feature, got {got}.")
     mean, scale = (np.broadcast_to(column, size).tolist() for column in columns)
     if not np.isfinite([mean, scale]).all() or 0 in scale:
         raise LrpError(f"{what} must have finite means and scales other than 0, got {mean} and {scale}.")
@@ -175,7 +174,3 @@ def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:
         return column
     places = {str(name): k for k, name in enumerate(known)}
     return column[[places[name] for name in names]] if all(name in places for name in names) else column
-
-
-def _shape(column: np.ndarray) -> str:
-    return str(len(column)) if column.ndim == 1 else f"an array of shape {column.shape}"

@@ -309,7 +309,10 @@ CASES = {
         r"Embedding\(mask=...\)",
     ),
     "a mask without steps": (lambda: lrp.Input(3, steps=False, mask_value=0.0), "without steps must have no padding"),
-    "padding without steps": (lambda: lrp.Input(3, steps=False, pad=(4, "pre", 0)), "pad must be None for an input"),
+    "padding without steps": (
+        lambda: lrp.Input(3, steps=False, pad=(4, "pre", 0)),
+        "without steps must have no padding",
+    ),
     "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
     "a readout beside nodes": (
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
