@@ -43,7 +43,7 @@ CALLS = {
     "a number as source": (lambda: lrp.explain_corpus(MODEL, np.array(1), out="a"), "source must be"),
     "a number as column": (
         lambda: lrp.explain_corpus(MODEL, ["x"], out=lrp.Output("a", columns={"a": 1})),
-        "columns must have",
+        "columns: .a. must have",
     ),
     "many processes": (
         lambda: lrp.explain_corpus(MODEL, ["x"], out="a", workers=99999),
