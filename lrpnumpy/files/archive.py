@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from itertools import pairwise
 from typing import IO, Any
 
@@ -94,49 +93,6 @@ class Archive(Source):
     def text_member(self, name: str) -> bytes:
         """A member that is a text, such as JSON."""
         return bytes(self.member(name, MAX_TEXT))
-
-    def window(self, name: str, limit: int) -> io.BytesIO | Window:
-        """A member as a separate file: if it is not compressed, it is read in place."""
-        with self.guard(name):
-            with self._open(name, limit):  # sees that its header is one
-                pass
-            info = self.members[name]
-            if info.compress_type != zipfile.ZIP_STORED:
-                return io.BytesIO(self.member(name, limit))
-            found = Window(self._stream, self._start(info), info.file_size)
-            self._check_sum(name, found, info.CRC)
-            return found
-
-    def _check_sum(self, name: str, window: Window, expected: int) -> None:
-        found = 0
-        while piece := window.read(_PIECE):
-            self.budget.tick(name)
-            found = zlib.crc32(piece, found)
-        if found != expected:
-            raise self.error(name, "does not have the checksum stored in the archive; it is damaged")
-        window.seek(0)
-
-
-class Window(io.RawIOBase):
-    """A part of an open file, as a separate file."""
-
-    def __init__(self, stream: Any, start: int, size: int) -> None:
-        super().__init__()
-        self._stream, self._start, self._size, self._at = stream, start, size, 0
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place, counted from the start."""
-        self._at = offset
-        return offset
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` as far as the part goes."""
-        view = memoryview(buffer).cast("B")
-        count = max(0, min(len(view), self._size - self._at))
-        self._stream.seek(self._start + self._at)
-        count = self._stream.readinto(view[:count])
-        self._at += count
-        return count
 
 
 def read_npz(path: str) -> dict[str, Any]:
