@@ -56,16 +56,10 @@ def _take_name(part: Path, path: Path) -> None:
         os.link(part, path)  # a second name: where a file has it already this fails, a rename would not
     except FileExistsError:
         raise _exists(path) from None
-    except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
+    except (AttributeError, OSError):  # a file system without such links
+        if os.path.lexists(path):
             raise _exists(path) from None
-        try:
-            part.replace(path)
-        except OSError:
-            path.unlink()
-            raise
+        part.replace(path)
 
 
 def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
@@ -87,8 +81,7 @@ def _exists(target: Path, what: str = "save") -> LrpError:
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
     """A full disk, most often."""
-    reason = error.strerror or error
-    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and run it again.")
+    return LrpError(f"{path}: cannot be written ({error.strerror or error}); what is finished is kept.")
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
@@ -98,13 +91,10 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         if target.exists() and not target.is_file():  # a terminal, a pipe
             target.write_bytes(content)
             return
-        with written(target) as file:
-            file.write(content)
-    except (OSError, LrpError) as error:
-        reason = error if isinstance(error, OSError) else error.__cause__
-        raise LrpError(
-            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
-        ) from None
+    except OSError as error:
+        raise cannot_write(target, error) from None
+    with written(target) as file:
+        file.write(content)
 
 
 def flush(file: IO[bytes]) -> None:

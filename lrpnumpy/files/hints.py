@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -26,8 +26,7 @@ NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also
 
 def listed(text: str) -> list[str]:
     """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
-    whole = re.sub(r"\([^()]*\)", lambda match: match[0].replace(",", "\0"), text)
-    return [name.replace("\0", ",").strip() for name in whole.split(",")]
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
 
 
 def constants_of(text: str) -> list[tuple[str, float]]:
@@ -141,32 +140,23 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             raise LrpError(f"{function}: unknown hint {name!r}; use one of {', '.join(known(without))}.")
     found = dict(given)
     for name in ("layers", "activations"):
-        if isinstance(found.get(name), str):
-            raise LrpError(f"{function}: {name} must be a list of names, got the string {found[name]!r}.")
-        if found.get(name) is not None:
-            if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
-                raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
-            found[name] = [str(one) for one in entries(found[name], f"{function}: {name}", 1000)]
-    if found.get("constants") is not None:
-        found["constants"] = _constants(function, found["constants"])
+        if (value := found.get(name)) is not None:
+            if isinstance(value, str) or not np.iterable(value):
+                raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
+            found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
+    if (constants := found.get("constants")) is not None:
+        try:  # the command line gives pairs
+            arrays = {name: np.asarray(value) for name, value in dict(constants).items()}
+        except (TypeError, ValueError):
+            arrays = {"": np.asarray("")}
+        if not all(isinstance(name, str) and array.dtype.kind in "biuf" for name, array in arrays.items()):
+            wanted = "a dict of names of inputs to numbers or arrays"
+            raise LrpError(f"{function}: constants must be {wanted}, got {shown(constants)}.")
+        found["constants"] = {name: array.tolist() for name, array in arrays.items()}
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")
     return Hints(**found)
-
-
-def _constants(function: str, given: Any) -> dict[str, Any]:
-    """Constants by name as plain numbers or lists of them; the command line gives pairs."""
-    try:
-        arrays = {name: np.asarray(value) for name, value in dict(given).items()}
-    except (TypeError, ValueError):
-        arrays = {"": np.asarray("")}
-    for name, array in arrays.items():
-        if not isinstance(name, str) or array.dtype.kind not in "biuf":
-            raise LrpError(
-                f"{function}: constants must be a dict of names of inputs to numbers or arrays, got {shown(given)}."
-            )
-    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def as_flags(text: str) -> str:
@@ -206,10 +196,10 @@ def layer_hints(source: Source, layers: Sequence[str]) -> list[LayerHint]:
         if match is None:
             raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
         parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
-        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
-        found.append(LayerHint(match[1].strip(), {key: _setting(value.strip()) for key, value in settings.items()}))
+        settings: dict[str, Any] = {}
+        for k, (key, sign, value) in enumerate(parts):
+            value = (value or key).strip()
+            is_number = re.fullmatch(r"[0-9]{1,6}", value)
+            settings[key.strip() if sign else f"_{k}"] = int(value) if is_number else value
+        found.append(LayerHint(match[1].strip(), settings))
     return found
-
-
-def _setting(text: str) -> Any:
-    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text

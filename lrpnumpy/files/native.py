@@ -10,7 +10,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -217,33 +216,22 @@ def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
     return Imported(read(file, options.which, options.custom or {}), kind=kind)
 
 
-def check_version(file: Hdf5) -> None:
-    """Raise unless a file is of the version of the format that this lrpnumpy writes."""
-    found = file.attribute("", "version")
-    if isinstance(found, int) and found > VERSION:
-        raise file.error(
-            "", f"is of format version {found}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it"
-        )
-    if found != VERSION:
-        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}")
-
-
 def model_names(file: Hdf5) -> list[str]:
     """The models of a file that holds several; none where it holds a single one."""
-    check_version(file)
+    if (found := file.attribute("", "version")) != VERSION:
+        advice = "; it is from a newer lrpnumpy: upgrade this one" if isinstance(found, int) and found > VERSION else ""
+        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}{advice}")
     text = file.text("models")
-    found = [] if text is None else parse_json(file, "@models", text)
-    return Fields(file, "@models", {"names": found}).strings("names")
+    names = [] if text is None else parse_json(file, "@models", text)
+    return Fields(file, "@models", {"names": names}).strings("names")
 
 
 def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
     """The model of the file, or the one called `which` of several; `custom` are classes of custom layers."""
     names = model_names(file)
-    if which is None and names:
-        raise file.error("", f"holds {len(names)} models, say which=... as one of {_listed(names)}")
-    if which is not None and which not in names:
-        there = f"one of {_listed(names)}" if names else "left out, the file holds a single model"
-        raise file.error("", f"which must be {there}, got {which!r}")
+    if which not in (names or [None]):
+        wanted = f"one of {', '.join(map(repr, names[:20]))}" if names else "left out"
+        raise file.error("", f"holds {max(1, len(names))} models, which must be {wanted}, got {which!r}")
     at = f"{which}/" if which else ""
     text = file.attribute(at, "model")
     if not isinstance(text, str):
@@ -269,10 +257,6 @@ def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
     return state.hexdigest()
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-
-
 # ---------------------------------------------------------------------------------------------------- writing
 
 
@@ -287,17 +271,10 @@ def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False)
     _write(path, {"": model}, {}, overwrite)
 
 
-def save_many(
-    models: Mapping[str, Model],
-    path: str | os.PathLike[str],
-    attributes: Mapping[str, Mapping[str, Any]] | None = None,
-    *,
-    overwrite: bool = False,
-) -> None:
+def save_many(models: Mapping[str, Model], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write several models into one file, to be read with `load(path, which=name)`.
 
-    Names may have parts, as "addition/7". `attributes` are remarks on a model, by its name; they join its
-    provenance. `overwrite` is that of `save`.
+    Names may have parts, as "addition/7". `overwrite` is that of `save`.
     """
     if not models:
         raise LrpError("save_many: models must have at least one model, got none.")
@@ -307,12 +284,7 @@ def save_many(
             raise LrpError(f"save_many: names must be words parted by '/', as 'addition/7', got {name!r}.")
         if inside := next((other for other in models if other.startswith(f"{name}/")), None):
             raise LrpError(f"save_many: models must not lie inside each other, got {name!r} and {inside!r}.")
-    noted = {}
-    for name, remarks in (attributes or {}).items():
-        if name not in models:
-            raise LrpError(f"save_many: attributes must be of models that are saved, got {name!r}.")
-        noted[name] = replace(models[name], provenance={**(models[name].provenance or {}), **remarks})
-    _write(path, {**models, **noted}, {"models": json.dumps(list(models))}, overwrite)
+    _write(path, models, {"models": json.dumps(list(models))}, overwrite)
 
 
 def _check_model(model: Any, what: str) -> None:
