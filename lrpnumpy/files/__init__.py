@@ -167,8 +167,10 @@ def _read(
 def _locate(path: str | os.PathLike[str]) -> Path:
     """The file at a path, or that of a bundled model if `path` is its name."""
     if not isinstance(path, (str, os.PathLike)):
-        instead = "lrp.from_torch takes a module of PyTorch or its state_dict, lrp.from_keras a model of Keras"
-        raise LrpError(f"load: path must be that of a file, or name a bundled model, got {shown(path)}; {instead}.")
+        raise LrpError(
+            f"load: path must be that of a file, or name a bundled model, got {shown(path)}; lrp.from_torch takes a "
+            "module of PyTorch or its state_dict, lrp.from_keras a model of Keras."
+        )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
         models = shipped()

@@ -83,7 +83,7 @@ def _list(source: Source, what: str, given: Any) -> Any:
 
 def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes: list[str]) -> Embedding:
     """The embedding with words."""
-    rows, unknown = len(embedding.E), embedding.unknown
+    rows, before = len(embedding.E), embedding.unknown
     if "vocabulary" in said:
         found = _list(source, "vocabulary", said["vocabulary"])
         if isinstance(found, Mapping) and found.get("class_name") == "Tokenizer":
@@ -102,7 +102,7 @@ def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes
             raise LrpError(f"{str(error).removesuffix('.')}; {_ADVICE.format(rows)}") from None
     if embedding.vocabulary is None:
         raise LrpError(f"{next(iter(said))} must be said with vocabulary=..., as the file has no words, got it alone.")
-    unknown = said.get("unknown", unknown)
+    unknown: Any = said.get("unknown", before)
     if is_number(unknown, int):
         if not 0 <= unknown < rows:
             raise LrpError(f"unknown must be a word of the vocabulary or a row from 0 to {rows - 1}, got {unknown!r}.")

@@ -229,8 +229,8 @@ def model_names(file: Hdf5) -> list[str]:
 def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
     """The model of the file, or the one called `which` of several; `custom` are classes of custom layers."""
     names = model_names(file)
-    if which not in (names or [None]):
-        wanted = f"one of {', '.join(map(repr, names[:20]))}" if names else "left out"
+    if (which not in names) if names else which is not None:
+        wanted = f"one of {', '.join(map(repr, names[:20]))}, as which={names[0]!r}" if names else "left out"
         raise file.error("", f"holds {max(1, len(names))} models, which must be {wanted}, got {which!r}")
     at = f"{which}/" if which else ""
     text = file.attribute(at, "model")
