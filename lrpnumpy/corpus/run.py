@@ -89,15 +89,16 @@ def explain_corpus(
     progress: show rate and time left. Default: if standard error is a terminal.
     evidence: fraction of the records for which evidence is computed and stored, such as 0.01.
     """
-    corpus, output = source, out
-    if not isinstance(corpus, Corpus):
-        corpus = Corpus(corpus)
-    if not isinstance(output, Output):
-        output = Output(output)
+    corpus = source if isinstance(source, Corpus) else Corpus(source)
+    output = out if isinstance(out, Output) else Output(out)
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not stored; use explain_all.")
     request = request_of(model, method, unit, versus, step, options)
-    chosen = _one_target(model, target)
+    if not (target is None or isinstance(target, (str, int, np.integer))):
+        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
+    chosen = targets_of(model, target, 1)
+    if isinstance(chosen, np.ndarray):
+        chosen = int(chosen[0])
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     if not is_number(evidence, float) or not 0 <= evidence <= 1:
@@ -114,7 +115,7 @@ def explain_corpus(
         "options": request.options,
         "source": opened.identity,
         "limits": {"chunk": output.chunk, "longest": corpus.longest, "max_line": corpus.max_line},
-        "versions": _versions(),
+        "versions": {"lrpnumpy": sys.modules["lrpnumpy"].__version__, "numpy": np.__version__, "numba": _numba()},
         "classes": model.classes,
         "output_unit": model.output_unit,
         "activation": model.output,
@@ -140,14 +141,6 @@ def explain_corpus(
     return results
 
 
-def _one_target(model: Model, target: Any) -> int | str | None:
-    """The class explained as its index, None for the predicted one, or "all"."""
-    if not (target is None or isinstance(target, (str, int, np.integer))):
-        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
-    found = targets_of(model, target, 1)
-    return int(found[0]) if isinstance(found, np.ndarray) else found
-
-
 def _custom(model: Model, method: Any) -> dict[str, Any]:
     """Names and versions of code that is not ours: rules and tokenizers. The digest of a model has those of layers."""
     code: list[Any] = [port.embedding.tokenizer for port in model.inputs.values() if port.embedding is not None]
@@ -164,18 +157,14 @@ def _custom(model: Model, method: Any) -> dict[str, Any]:
     return found
 
 
-def _versions() -> dict[str, str]:
-    """Of what decides how results are rounded."""
-    found = {name: version(name) for name in ("numpy", "numba")}
-    if kernels.mode == "never" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        found["numba"] = "off"
-    return {"lrpnumpy": sys.modules["lrpnumpy"].__version__, **found}
+def _numba() -> str:
+    """The version that compiles kernels, which decides how results are rounded."""
+    is_off = kernels.mode == "never" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return "off" if is_off else version("numba")
 
 
 def _warn(request: Request, results: Stored) -> None:
-    advice = request.method.advice()
-    if advice:
-        advice = f"; {advice}"
+    advice = f"; {request.method.advice()}".removesuffix("; ")
     wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
     warnings.warn(
         f"{request.method.name}: relevance is not finite, or {wrong}, for {results.doubtful:,} of "
@@ -212,8 +201,7 @@ def _compute(
         read = chunk.first - 1 + len(chunk.records)
         if fraction := source.fraction(read):
             bar.total = round(read / fraction)
-        text = folder.text(k)
-        if text is not None:
+        if (text := folder.text(k)) is not None:
             if text.get("fingerprint") != note.get("fingerprint"):
                 raise _other_source(folder, f"a record from {chunk.first} to {read} differs")
             check(text["rejected"])
@@ -236,9 +224,6 @@ def _other_source(folder: Folder, what: str) -> LrpError:
     return LrpError(f"{folder.path} has a run of another source: {what}; choose another folder.")
 
 
-# -- columns ---------------------------------------------------------------------------------------------------------
-
-
 class Beside(NamedTuple):
     """Columns stored with the explanations, such as season or true label: either all their values by name, or fields
     that records have.
@@ -252,10 +237,8 @@ class Beside(NamedTuple):
         """The values of `count` records from the number `first` on, which is counted from 1."""
         stop = first - 1 + count
         for name, values in self.values.items():
-            if stop > len(values):
-                raise LrpError(
-                    f"columns: {name!r} must have a value for each record, got {len(values)} and record {stop}."
-                )
+            if stop > (had := len(values)):
+                raise LrpError(f"columns: {name!r} must have a value for each record, got {had} and record {stop}.")
         return {name: values[first - 1 : stop] for name, values in self.values.items()}
 
 

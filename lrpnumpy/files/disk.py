@@ -81,7 +81,8 @@ def _exists(target: Path, what: str = "save") -> LrpError:
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
     """A full disk, most often."""
-    return LrpError(f"{path}: cannot be written ({error.strerror or error}); what is finished is kept.")
+    reason = error.strerror or error
+    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and run it again.")
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

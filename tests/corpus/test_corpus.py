@@ -894,7 +894,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
         ({"out": 5}, "out must be the path of a folder"),
         ({"out": ""}, "out must be the path of a folder"),
         ({"overwrite": 1}, "overwrite must be True or False"),
-        ({"strict": "no"}, "strict must be True or False"),
+        ({"strict": "no"}, "strict must be one of True, False"),
         ({"workers": 0}, "workers must be a number from 1 to 256, or a dask.distributed.Client"),
         ({"workers": "many"}, "workers must be a number from 1 to 256, or a dask.distributed.Client"),
     ],

@@ -225,7 +225,9 @@ def test_several_models_in_one_file(tmp_path):
     files.save_many(models, path)
     same(lrp.load(path, which="addition/0"), models["addition/0"])
     assert lrp.load(path, which="addition/1").provenance == {"error": "0.001"}
-    with pytest.raises(lrp.WeightFileError, match=r"holds 2 models.*'addition/0', 'addition/1', as which='addition/0', got None"):
+    with pytest.raises(
+        lrp.WeightFileError, match=r"holds 2 models.*'addition/0', 'addition/1', as which='addition/0', got None"
+    ):
         lrp.load(path)
     with pytest.raises(lrp.WeightFileError, match=r"which must be one of 'addition/0'.*got 'addition/2'"):
         lrp.load(path, which="addition/2")
