@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import zlib
 from collections.abc import Iterator
@@ -121,29 +122,19 @@ def text(line: bytes) -> str:
 
 def value(line: bytes, field: str | None, several: bool = False) -> Any:
     """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
-    found = member(line, field)
-    where = "a line" if field is None else f"the field {field!r}"
-    if several and isinstance(found, dict):
-        return found
-    if not isinstance(found, (str, list)):
-        advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
-        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
-    return found
-
-
-def member(line: bytes, field: str | None) -> Any:
-    """A line of JSON, or a field of it."""
+    text = _decoded(line)
     try:
-        found = parse_json(_decoded(line))
-    except LrpError:
-        raise
+        found = parse_json(text)
     except ValueError as error:
         raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
-    if field is None:
-        return found
-    if not isinstance(found, dict) or field not in found:
-        raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
-    return found[field]
+    if field is not None:
+        if not isinstance(found, dict) or field not in found:
+            raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
+        found = found[field]
+    if not (isinstance(found, (str, list)) or (several and isinstance(found, dict))):
+        where = "a line, unless field names a part of it," if field is None else f"the field {field!r}"
+        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}")
+    return found
 
 
 def _decoded(line: bytes) -> str:
@@ -157,5 +148,4 @@ def _named(found: Any) -> str:
     """A JSON value for an error message."""
     if isinstance(found, dict):
         return f"an object with {', '.join(map(repr, list(found)[:10])) or 'nothing'}"[:200]
-    kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-    return kinds.get(type(found), "a number")
+    return "a list" if isinstance(found, list) else json.dumps(found)[:60]

@@ -47,7 +47,7 @@ CALLS = {
     ),
     "many processes": (
         lambda: lrp.explain_corpus(MODEL, ["x"], out="a", workers=99999),
-        "workers must be a number from",
+        "workers, .* must be a number from",
     ),
     "a number to rank on": (lambda: lrp.rank_methods(MODEL, np.array(1)), "data must be a list"),
     "unequal inputs": (lambda: lrp.rank_methods(MODEL, {"x": ["a", "b"], "y": ["c"]}), "as many records"),
