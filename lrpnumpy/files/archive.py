@@ -25,7 +25,9 @@ class Archive(Source):
         super().__init__(file, budget)
         with self.opening("cannot be opened as a zip archive; it may be truncated or damaged"):
             self._stream = self._opened.enter_context(open_file(file) if content is None else content)
-            self._check_directory()
+            end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
+            if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # of the list, which is read whole
+                raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
             self._zip = self._opened.enter_context(zipfile.ZipFile(self._stream))
             found = self._zip.infolist()
             self.members = {info.filename: info for info in found}
@@ -39,12 +41,6 @@ class Archive(Source):
             if any(end > start for (_, end), (start, _) in pairwise(spans)):
                 raise self.error("", "has members that share bytes; it is damaged")
 
-    def _check_directory(self) -> None:
-        """See that the list of members, which the library reads whole, is not too long."""
-        end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
-        if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # members, bytes
-            raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
-
     def _open(self, name: str, limit: int) -> IO[bytes]:
         """A member to read from, at most `limit` bytes long."""
         if (info := self.members.get(name)) is None:
@@ -57,16 +53,13 @@ class Archive(Source):
             raise self.error(name, f"declares {info.file_size:,} bytes packed into {info.compress_size:,}")
         if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
             raise self.error(name, f"is not packed, and declares {info.file_size:,} bytes in {info.compress_size:,}")
-        if self._start(info) + info.compress_size > self._ends[info.header_offset]:
+        self._stream.seek(info.header_offset + 26)
+        lengths = self._stream.read(4)  # of its name, and of the fields after that
+        start = info.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+        if start + info.compress_size > self._ends[info.header_offset]:
             raise self.error(name, "reaches into the member behind it; the archive is damaged")
         self.budget.tick(name)
         return self._zip.open(info)
-
-    def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a member start: behind its header, its name and the fields after that."""
-        self._stream.seek(info.header_offset + 26)
-        lengths = self._stream.read(4)
-        return info.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
 
     def _whole(self, name: str, limit: int) -> memoryview:
         """A whole member, whose size the caller has counted already."""
@@ -121,8 +114,8 @@ class NpzFile(Archive):
 
     def array(self, name: str, shape: Shape) -> np.ndarray:
         header = self._header(name)
-        npy.check(self, name, header, shape, self.members[f"{name}.npy"].file_size)
-        return npy.array(header, self._data(name, header))
+        npy.check(self, name, header, shape)
+        return npy.floats(header, self._data(name, header))
 
     def text(self, name: str) -> str | None:
         if f"{name}.npy" not in self.members:
@@ -137,7 +130,7 @@ class NpzFile(Archive):
     def _header(self, name: str) -> npy.Header:
         if name not in self._headers:
             with self.guard(name), self._open(f"{name}.npy", self.max_bytes + MAX_TEXT) as stream:
-                self._headers[name] = npy.read_header(self, name, stream)
+                self._headers[name] = npy.read_header(self, name, stream, self.members[f"{name}.npy"].file_size)
         return self._headers[name]
 
     def _data(self, name: str, header: npy.Header) -> memoryview:

@@ -538,7 +538,7 @@ def test_arrays_that_declare_too_much(series, tmp_path):
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
     import zipfile
 
-    for shape, message in ((b"1, 1000000000000", "rows of at most"), (b"1000000000000, 2", "declares")):
+    for shape, message in ((b"1, 1000000000000", "declares"), (b"1000000000000, 2", "declares")):
         text = header % shape
         text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
