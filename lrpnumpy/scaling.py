@@ -76,10 +76,8 @@ def _fitted(value: Any, what: str) -> Any:
                 mean[place] += scale[place] * more_mean
                 scale[place] *= more_scale
             elif not _keeps_units(one):
-                raise LrpError(
-                    f"{what} must scale, one-hot encode, impute or pass columns through, got a {type(one).__name__} "
-                    f"for {', '.join(map(str, columns))}."
-                )
+                got = f"a {type(one).__name__} for {', '.join(map(str, columns))}"
+                raise LrpError(f"{what} must scale, one-hot encode, impute or pass columns through, got {got}.")
     return _Fitted(mean.tolist(), scale.tolist(), names, groups)
 
 
@@ -155,10 +153,8 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
         mean = getattr(value, "mean_", getattr(value, "center_", None))
         scale = value.scale_
         return 0.0 if mean is None else mean, 1.0 if scale is None else scale
-    raise LrpError(
-        f"{what} must be a pair (mean, scale), or a fitted StandardScaler, MinMaxScaler, RobustScaler or "
-        f"ColumnTransformer, got {type(value).__name__}."
-    )
+    known = "a fitted StandardScaler, MinMaxScaler, RobustScaler or ColumnTransformer"
+    raise LrpError(f"{what} must be a pair (mean, scale), or {known}, got {type(value).__name__}.")
 
 
 def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:

@@ -140,14 +140,12 @@ def _of_columns(
     if wanted is None or names is None:
         wanted = tuple(name for name in found if name not in dates)
         if size is not None and len(wanted) != size:
-            raise LrpError(
-                f"{where} must have the {size} columns that the model takes, got {len(wanted)}: {_listed(wanted)}; "
-                "columns are found by name after model.with_units(features=[...])."
-            )
+            got = f"{len(wanted)}: {_listed(wanted)}; name them by model.with_units(features=[...])"
+            raise LrpError(f"{where} must have the {size} columns that the model takes, got {got}.")
     elif missing := [name for name in wanted if name not in found]:
+        near = meant(missing, [name for name in found if name not in wanted])
         raise LrpError(
-            f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
-            f"{meant(missing, [name for name in found if name not in wanted])}"
+            f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}{near}"
         )
     values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
     return Table(values, labels, None if names is None else wanted)

@@ -50,10 +50,8 @@ class Lines:
             while block := file.read(1 << 20):
                 unpacked += len(block)
                 if unpacked > FREE + MAX_RATIO * raw.tell():
-                    raise LrpError(
-                        f"{self.path} must unpack to at most {MAX_RATIO} times its bytes, got {unpacked:,} bytes of "
-                        f"its first {raw.tell():,}; unpack it first if that is meant."
-                    )
+                    got = f"{unpacked:,} bytes of its first {raw.tell():,}; unpack it first if that is meant"
+                    raise LrpError(f"{self.path} must unpack to at most {MAX_RATIO} times its bytes, got {got}.")
 
     def records(self) -> Iterator[bytes | Bad]:
         """Every line without its end."""
@@ -68,9 +66,7 @@ class Lines:
                         break
                 after = _stamp(self._raw)
         except (OSError, EOFError, zlib.error) as error:
-            raise LrpError(
-                f"{self.path}: cannot be read on after record {done}, it may be damaged ({error})."
-            ) from None
+            raise LrpError(f"{self.path}: cannot be read after record {done}; is it damaged? ({error})") from None
         if self._stamp != after:
             raise LrpError(f"{self.path} must not change while it is read, got another size or time of change.")
 
@@ -122,19 +118,25 @@ def text(line: bytes) -> str:
 
 def value(line: bytes, field: str | None, several: bool = False) -> Any:
     """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
+    found = member(line, field)
+    if not (isinstance(found, (str, list)) or (several and isinstance(found, dict))):
+        where = "a line, unless field names a part of it," if field is None else f"the field {field!r}"
+        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}")
+    return found
+
+
+def member(line: bytes, field: str | None) -> Any:
+    """A line of JSON, or a field of it."""
     text = _decoded(line)
     try:
         found = parse_json(text)
     except ValueError as error:
         raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
-    if field is not None:
-        if not isinstance(found, dict) or field not in found:
-            raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
-        found = found[field]
-    if not (isinstance(found, (str, list)) or (several and isinstance(found, dict))):
-        where = "a line, unless field names a part of it," if field is None else f"the field {field!r}"
-        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}")
-    return found
+    if field is None:
+        return found
+    if not isinstance(found, dict) or field not in found:
+        raise LrpError(f"a line must be a JSON object with the field {field!r}, got {_named(found)}")
+    return found[field]
 
 
 def _decoded(line: bytes) -> str:

@@ -96,9 +96,8 @@ def explain_corpus(
     request = request_of(model, method, unit, versus, step, options)
     if not (target is None or isinstance(target, (str, int, np.integer))):
         raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
-    chosen = targets_of(model, target, 1)
-    if isinstance(chosen, np.ndarray):
-        chosen = int(chosen[0])
+    found = targets_of(model, target, 1)
+    chosen = int(found[0]) if isinstance(found, np.ndarray) else found
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     if not is_number(evidence, float) or not 0 <= evidence <= 1:
@@ -166,12 +165,9 @@ def _numba() -> str:
 def _warn(request: Request, results: Stored) -> None:
     advice = f"; {request.method.advice()}".removesuffix("; ")
     wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
-    warnings.warn(
-        f"{request.method.name}: relevance is not finite, or {wrong}, for {results.doubtful:,} of "
-        f"{len(results):,} explanations{advice}.",
-        RelevanceWarning,
-        stacklevel=outside(),
-    )
+    some = f"{results.doubtful:,} of {len(results):,} explanations{advice}"
+    text = f"{request.method.name}: relevance is not finite, or {wrong}, for {some}."
+    warnings.warn(text, RelevanceWarning, stacklevel=outside())
 
 
 def _compute(

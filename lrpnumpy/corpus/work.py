@@ -199,9 +199,7 @@ def explain_bag(
 
     one_of(bad, "bad", ("raise", "none"))
     if not hasattr(bag, "map_partitions"):
-        raise LrpError(
-            f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
-        )
+        raise LrpError(f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; a list is for explain_all.")
     if method is None:
         method = model.method
     explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker

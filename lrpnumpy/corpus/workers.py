@@ -22,8 +22,8 @@ from lrpnumpy.kernels import compile as kernels
 MOST_WORKERS = 256
 LOOK_EVERY = 32  # chunks: how often Dask is asked for the number of its workers, which may change
 LOST = (
-    "a worker process has ended before its work was done: it was killed (perhaps for lack of memory), or your script "
-    'starts the run without `if __name__ == "__main__":`; run it again to go on.'
+    "a worker process ended before its work was done: it was killed (for lack of memory?), or your script starts the "
+    'run without `if __name__ == "__main__":`; run it again to go on.'
 )
 
 
@@ -49,10 +49,8 @@ def workers_of(job: Job, threads: int | None, workers: Any) -> AbstractContextMa
     try:
         return _processes(pickle.dumps(job), workers)
     except Exception as error:
-        raise LrpError(
-            f"workers: the rule or tokenizer cannot be pickled ({error}); define it at the top of a module, or leave "
-            "workers out to use threads."
-        ) from None
+        advice = "define it at the top of a module, or leave workers out to use threads"
+        raise LrpError(f"workers: the rule or tokenizer cannot be pickled ({error}); {advice}.") from None
 
 
 @contextmanager

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "sample", "save", "save_many", "shipped"]
 
-NO_PROBABILITY = (
-    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
-    "they are logits"
-)
+NO_PROBABILITY = "no probability belongs to the scores; say output='softmax' or 'sigmoid' if they are logits"
+
 
 # Where bundled models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")

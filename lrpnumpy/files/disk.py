@@ -73,10 +73,8 @@ def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save"
 
 
 def _exists(target: Path, what: str = "save") -> LrpError:
-    return LrpError(
-        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
-        "overwrite=True (--overwrite on the command line) to replace it."
-    )
+    advice = "choose another name, or pass overwrite=True (--overwrite on the command line)"
+    return LrpError(f"{what}: path must be a file that does not exist yet, got {target}; {advice}.")
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:

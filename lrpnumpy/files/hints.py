@@ -26,7 +26,8 @@ NETWORK = ("readout", "layers", "activations", "output", "nonlinearity")  # also
 
 def listed(text: str) -> list[str]:
     """Names on the command line, with commas between them; a comma in brackets is part of a name: conv(3, stride=1)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text)]
+    whole = re.sub(r"\([^()]*\)", lambda match: match[0].replace(",", "\0"), text)
+    return [name.replace("\0", ",").strip() for name in whole.split(",")]
 
 
 def constants_of(text: str) -> list[tuple[str, float]]:
@@ -35,13 +36,12 @@ def constants_of(text: str) -> list[tuple[str, float]]:
     return [(name.strip(), float(value)) for name, _, value in pairs]
 
 
-def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "") -> Any:
+def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
     """A field of Hints: its documentation, and how the command line reads it.
 
     `flag` is a function of the typed text, a tuple of choices, or True for a switch; None where there is no flag.
-    `typed` is the flag's documentation where `text` names what cannot be typed.
     """
-    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar, "typed": typed or text})
+    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar})
 
 
 class LayerHint(NamedTuple):
@@ -55,15 +55,9 @@ class LayerHint(NamedTuple):
 class Hints:
     """Every hint; None if it is not passed."""
 
-    which: str | None = hint(
-        "one model of a file that holds several, or one output of a Keras model, ONNX model or live PyTorch module",
-        str,
-    )
+    which: str | None = hint("one model, or one output, of a file or live module that has several", str)
     config: Any = hint(
-        "for files with arrays only: Keras' configuration as JSON, JSON text, or the path of a JSON file",
-        str,
-        "FILE",
-        "for files with arrays only: a JSON file with Keras' configuration",
+        "for files with arrays only: Keras' configuration as JSON, JSON text, or the path of a JSON file", str, "FILE"
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
         '{"SimpleAttention": f} defines an unknown Keras layer or ONNX operation, by its name: '
@@ -71,52 +65,36 @@ class Hints:
         '{"Scale": Scale} is the class of a custom layer'
     )
     constants: Mapping[str, Any] | None = hint(
-        'values of inputs of an ONNX model that are always the same: {"sr": 16000} makes the input sr a constant; one '
-        "number fills the whole array",
-        constants_of,
-        "NAME=VALUE",
-        "an input of an ONNX model that is always the same number: sr=16000",
-    )
+        'inputs of an ONNX model that are always the same, {"sr": 16000} (sr=16000 on the command line); one number '
+        "fills the whole array", constants_of, "NAME=VALUE"
+    )  # fmt: skip
     readout: str | None = hint("PyTorch files: how the steps become a prediction", READOUTS)
     layers: Sequence[str] | None = hint(
         "names of PyTorch modules, or of Keras layers whose file has weights only, and activations, in the order in "
         "which they are applied; concat(a, b) joins their outputs, decoder(start=encoder) starts from its state",
-        listed,
-        "A,B,…",
-    )
+        listed, "A,B,…"
+    )  # fmt: skip
     activations: Sequence[str] | None = hint("activations after each linear module except the last", listed, "A,B,…")
     nonlinearity: str | None = hint("nonlinearity of a plain RNN in a state_dict", ("tanh", "relu"))
     output: str | None = hint("output activation that turns scores into probabilities", OUTPUTS)
     vocabulary: Any = hint(
-        "the words of the embedding's rows: a list, a dict of word to row, or the path of a text file (one word per "
-        "line) or JSON file",
-        str,
-        "FILE",
-        "the words of the embedding's rows: a text file with one word per line, or a JSON file",
-    )
+        "the words of the embedding's rows: a list, words mapped to rows, or the path of a text file (one word per "
+        "line) or JSON file", str, "FILE"
+    )  # fmt: skip
     unknown: str | int | None = hint(
-        "the word, or the row, used for words outside the vocabulary; False leaves such words out",
-        lambda text: text or False,
-        "WORD",
-        "the word used for words outside the vocabulary; '' leaves such words out",
-    )
-    lowercase: bool | None = hint(
-        "whether words are looked up in lower case", True, typed="look words up in lower case"
-    )
+        "the word, or the row, used for words outside the vocabulary; an empty word leaves such words out",
+        lambda text: text or False, "WORD"
+    )  # fmt: skip
+    lowercase: bool | None = hint("look words up in lower case", True)
     tokenizer: Any = hint(
         f"how a sentence is split into words: {', '.join(map(repr, TOKENIZERS))}, or a custom function from a string "
-        "to a list of words",
-        TOKENIZERS,
-        typed="how a sentence is split into words",
-    )
+        "to a list of words", TOKENIZERS
+    )  # fmt: skip
     pad: Sequence[Any] | None = hint(
-        'padding used in training: (length, side, value), side "pre" or "post"; longer inputs are truncated on the '
-        "same side, or on the side given by a fourth entry",
-        listed,
-        "LENGTH,SIDE,VALUE",
-        "padding used in training, such as 50,pre,0: side pre or post; a longer input is truncated on the same side, "
-        "or on the side given by a fourth entry",
-    )
+        "padding used in training: (length, side, value), such as (50, 'pre', 0) (50,pre,0 on the command line), side "
+        "'pre' or 'post'; longer inputs are truncated on the same side, or on that of a fourth entry", listed,
+        "LENGTH,SIDE,VALUE"
+    )  # fmt: skip
     features: Sequence[str] | None = hint("names of the features", listed, "A,B,…")
     classes: Sequence[str] | None = hint(
         "names of the classes; for one sigmoid also two names, the negative class first", listed, "A,B,…"
@@ -144,6 +122,8 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             if isinstance(value, str) or not np.iterable(value):
                 raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
             found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
+    if found.get("unknown") == "":
+        found["unknown"] = False
     if (constants := found.get("constants")) is not None:
         try:  # the command line gives pairs
             arrays = {name: np.asarray(value) for name, value in dict(constants).items()}

@@ -38,8 +38,8 @@ KERAS_MEMBERS = {"config.json", "model.weights.h5"}  # of a .keras archive
 REFERENCE = ("model", "vocab", "embeddings.npy")  # files of LRP_for_LSTM
 SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 OTHER_PICKLE = (
-    "is a pickle, but not one of torch.save, and not read; save the network with its own library (torch.save, or "
-    "model.save of Keras), or a dict of arrays with np.savez('model.npz', **arrays), and open that"
+    "is a pickle, but not one of torch.save; save the network with its own library (torch.save, or model.save of "
+    "Keras), or a dict of arrays with np.savez('model.npz', **arrays), and open that"
 )
 
 

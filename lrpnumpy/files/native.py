@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from lrpnumpy.files.kinds import LoadOptions, WeightFile
 
 FORMAT, VERSION = "lrpnumpy", 2
+# Optional settings of a model, and how each is read.
+_OPTIONAL = {
+    "result": "string", "classes": "strings", "output_unit": "string", "window": "integer", "default_method": "string",
+}  # fmt: skip
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
 Words = Callable[[str, int], list[str]]  # path and expected number -> words
 
@@ -46,13 +50,7 @@ def settings_of(model: Model) -> dict[str, Any]:
         "nodes": [
             {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in model.network
         ],
-        "result": model.result,
-        "output": model.output,
-        "classes": model.classes,
-        "output_unit": model.output_unit,
-        "output_scaler": model.output_scaler,
-        "window": model.window,
-        "default_method": model.default_method,
+        **{name: getattr(model, name) for name in ("output", "output_scaler", *_OPTIONAL)},
         "provenance": dict(model.provenance or {}),
     }
 
@@ -61,10 +59,7 @@ def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
     if embedding is None:
         return None
     if callable(embedding.tokenizer):
-        raise LrpError(
-            "save: tokenizer must be one by name, as a file cannot hold a function; save the model with "
-            "tokenizer='space', and pass yours to load."
-        )
+        raise LrpError("save: tokenizer must be one by name; save with tokenizer='space', and pass yours to load.")
     has_words = embedding.vocabulary is not None
     return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
 
@@ -104,11 +99,10 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
 
     `custom` are classes of custom layers by name.
     """
-    items = settings.items("nodes")
-    settings.source.budget.layers(len(items))
+    settings.source.budget.layers(len(settings.items("nodes")))
     nodes: list[Any] = []
     readout = settings.optional("string", "readout")  # of older files, whose nodes are a list of layers
-    for k, item in enumerate(items):
+    for k, item in enumerate(settings.items("nodes")):
         node = Fields(settings.source, f"{settings.where}: node {k}", item)
         name = node.string("name")
         layer = _layer(f"layers/{name}", node.object("layer"), take, custom)
@@ -122,14 +116,10 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
         tuple(nodes),
         inputs=inputs,
         readout=readout,
-        result=settings.optional("string", "result"),
-        classes=settings.optional("strings", "classes"),
         output=settings.string("output"),  # type: ignore[arg-type]
         provenance=settings.object("provenance").value,
-        output_unit=settings.optional("string", "output_unit"),
         output_scaler=_scaler(settings, "output_scaler"),
-        window=settings.optional("integer", "window"),
-        default_method=settings.optional("string", "default_method"),
+        **{name: settings.optional(kind, name) for name, kind in _OPTIONAL.items()},
     )
 
 
@@ -198,9 +188,7 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
     if not (isinstance(custom[kind], type) and issubclass(custom[kind], Layer)):
         fields.refuse(f"custom[{kind!r}] must be the class of the layer, a subclass of lrp.Layer")
     if custom[kind].version != version:
-        fields.refuse(
-            f"{kind} was saved in version {version}, the class passed as custom has version {custom[kind].version}"
-        )
+        fields.refuse(f"{kind} was saved in version {version}, the class passed has version {custom[kind].version}")
     return custom[kind]
 
 

@@ -82,8 +82,6 @@ class Safetensors(Source):
             raise self.error(name, f"must hold F16, BF16, F32 or F64, it has {kind[:20]}")
         start, stop = offsets
         if stop > self._room or stop - start != count_of(self, name, shape) * DTYPES[kind].itemsize:
-            raise self.error(
-                name,
-                f"declares shape {safe.shape_text(shape)} at {safe.shape_text(offsets)}, which does not fit into the file",
-            )
+            declared = f"shape {safe.shape_text(shape)} at {safe.shape_text(offsets)}"
+            raise self.error(name, f"declares {declared}, which does not fit into the file")
         return tuple(shape), kind, start

@@ -105,9 +105,9 @@ def test_names_of_layers_that_never_end(hint, state_dict):
 
 
 def test_a_vocabulary_that_never_ends(embedding):
-    with pytest.raises(lrp.LrpError, match="must have 4 words"):
+    with pytest.raises(lrp.LrpError, match="must be a list of 4 strings"):
         lrp.load(embedding, vocabulary=words())
-    with pytest.raises(lrp.LrpError, match="must have 4 words"):
+    with pytest.raises(lrp.LrpError, match="must be a list of 4 strings"):
         lrp.load(embedding, vocabulary=range(10**15))
 
 

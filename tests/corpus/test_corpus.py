@@ -179,7 +179,7 @@ def test_processes(model, tmp_path, monkeypatch):
     with pytest.raises(lrp.LrpError, match=r"^workers: the rule or tokenizer cannot be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
     monkeypatch.setattr(workers, "_begin", os._exit)
-    with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):
+    with pytest.raises(lrp.LrpError, match=r"^a worker process ended before its work was done"):
         run(model, texts, tmp_path / "c", workers=1)
 
 
@@ -467,7 +467,7 @@ def test_broken_gzip(model, tmp_path, damage):
         "empty": whole[:5],
     }[damage]
     (tmp_path / "a.txt.gz").write_bytes(data)
-    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz: cannot be read on after record \d+, it may be damaged"):
+    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz: cannot be read after record \d+; is it damaged"):
         run(model, tmp_path / "a.txt.gz", tmp_path / "out", chunk=50)
     assert not (tmp_path / "out").exists() or not lrp.open_explanations(tmp_path / "out").complete
 
@@ -615,7 +615,7 @@ def test_resume(model, tmp_path):
 def test_begin_again(model, tmp_path):
     out = tmp_path / "out"
     run(model, sentences(30), out, chunk=4)
-    with pytest.raises(lrp.LrpError, match=r"has another run: method was .*; choose another folder, or begin again"):
+    with pytest.raises(lrp.LrpError, match=r"has another run: method was .*; choose another folder, or Output"):
         run(model, sentences(10), out, "gradient", chunk=4)
     assert len(run(model, sentences(10), out, "gradient", chunk=4, overwrite=True)) == 10
     run(model, sentences(10), tmp_path / "whole", "gradient", chunk=4)
@@ -858,7 +858,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(lrp.LrpError, match=r"out must be a new folder, or one of an earlier run, .* 'thesis.txt'"):
+        with pytest.raises(lrp.LrpError, match=r"out must be a new folder, or that of a run, .* 'thesis.txt'"):
             run(model, ["good"], out, overwrite=overwrite)
     with pytest.raises(lrp.LrpError, match=r"out must be a folder, got .*, which is a file"):
         run(model, ["good"], out / "thesis.txt")
