@@ -121,20 +121,20 @@ class Input(Record):
 
     def described(self) -> list[str]:
         """Lines for `Model.summary`."""
-        embedding = self.embedding
+        embedding, lines = self.embedding, []
         if embedding is None:
-            lines = [f"{self.size} features{' per step' if self.steps else ''}{listed(self.features)}"]
-            if self.scaler is not None:
-                lines.append("in the user's units, scaled by a mean and a scale for each feature")
-            if self.mask_value is not None:
-                lines.append(f"steps whose features all equal {self.mask_value:g} are skipped")
+            lines.append(f"{self.size} features{' per step' if self.steps else ''}{listed(self.features)}")
         else:
-            lines = [f"{len(embedding.E):,} tokens of {embedding.size} numbers; {_words(embedding)}"]
+            lines.append(f"{len(embedding.E):,} tokens of {embedding.size} numbers; {_words(embedding)}")
             if embedding.unknown is not None:
                 unknown = "left out" if embedding.unknown is False else repr(embedding.unknown)
                 lines.append(f"unknown words are {unknown}")
             if embedding.mask is not None:
                 lines.append(f"token {embedding.mask} is padding and skipped")
+        if self.scaler is not None:
+            lines.append("in the user's units, scaled by a mean and a scale for each feature")
+        if self.mask_value is not None:
+            lines.append(f"steps whose features all equal {self.mask_value:g} are skipped")
         if self.pad is not None:
             length, side, value, cut = self.pad
             ends = {"pre": "start", "post": "end"}

@@ -126,11 +126,10 @@ def scaler_of(
     mean, scale = (np.broadcast_to(column, size).tolist() for column in columns)
     if not np.isfinite([mean, scale]).all() or 0 in scale:
         raise LrpError(f"{what} must have finite means and scales other than 0, got {mean} and {scale}.")
-    groups = getattr(value, "groups", None)
-    if not groups:
+    if not getattr(value, "groups", None):
         return Scaler(tuple(mean), tuple(scale))
     found = ColumnScaler(tuple(mean), tuple(scale))
-    found.groups = groups
+    found.groups = value.groups
     return found
 
 

@@ -25,7 +25,6 @@ from lrpnumpy.layers import Embedding
 from lrpnumpy.meant import called
 
 LONG_PIECE = 1000  # characters without a blank; more than that is not a word
-FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
 
 def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> list[str]:
@@ -183,7 +182,7 @@ def _keras(sentence: str) -> list[str]:
 
 
 # What Keras' older Tokenizer does unless told otherwise: filtered characters become blanks, an apostrophe stays.
-_FILTERED = str.maketrans(dict.fromkeys(FILTERS, " "))
+_FILTERED = str.maketrans(dict.fromkeys(punctuation.replace("'", "") + "\t\n", " "))
 
 
 def _keras_tokenizer(sentence: str) -> list[str]:

@@ -145,11 +145,7 @@ class LargeHdf5(Hdf5):
     """An HDF5 file whose arrays may be larger than the memory; each read has a separate budget."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            size = os.stat(os.fspath(path)).st_size
-        except OSError as error:
-            self.file = str(path)
-            raise self.error("", f"cannot be read ({error.strerror})") from None
+        size = os.stat(path).st_size
         super().__init__(str(path), size, budget=Budget(str(path), size, sys.maxsize))
 
     def large(self, name: str) -> LargeArray | None:

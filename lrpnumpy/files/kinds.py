@@ -86,14 +86,12 @@ class WeightFile(Source):
     @cached_property
     def hdf5(self) -> Hdf5:
         """The file as HDF5."""
-        made = self.needed("hdf5:Hdf5")
-        return self._opened.enter_context(made(self.file, self.size, budget=self.budget))
+        return self._opened.enter_context(self.needed("hdf5:Hdf5")(self.file, self.size, budget=self.budget))
 
     @cached_property
     def archive(self) -> NpzFile:
         """The file as a zip archive."""
-        made = self.needed("archive:NpzFile")
-        return self._opened.enter_context(made(self.file, self.budget))
+        return self._opened.enter_context(self.needed("archive:NpzFile")(self.file, self.budget))
 
     @cached_property
     def members(self) -> set[str]:
@@ -107,10 +105,9 @@ class WeightFile(Source):
     def where_keras_lists(self) -> str | None:
         """The group in which an HDF5 file lists its layers as Keras 1 and 2 do; None where there is no such list."""
         for root in ("model_weights", ""):
-            if self.hdf5.is_group(root):
-                names = [self.hdf5.attribute(root, name) for name in ("layer_names", "layer_names0")]
-                if names != [None, None]:
-                    return root
+            names = ("layer_names", "layer_names0") if self.hdf5.is_group(root) else ()
+            if any(self.hdf5.attribute(root, name) is not None for name in names):
+                return root
         return None
 
 

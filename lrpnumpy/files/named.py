@@ -11,12 +11,11 @@ from typing import Any
 
 from lrpnumpy.checks import LrpError, is_number
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.safe import MAX_TEXT, Budget, Fields, Source, open_file, parse_json, size_of
+from lrpnumpy.files.safe import MAX_TEXT, Budget, Source, open_file, parse_json, size_of
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.result import PAD
-from lrpnumpy.text import FILTERS
 
 WORDS = ("vocabulary", "unknown", "lowercase", "tokenizer")
 _ADVICE = (
@@ -86,9 +85,6 @@ def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes
     rows, before = len(embedding.E), embedding.unknown
     if "vocabulary" in said:
         found = _list(source, "vocabulary", said["vocabulary"])
-        if isinstance(found, Mapping) and found.get("class_name") == "Tokenizer":
-            said = {**_tokenizer(source, found), **said}
-            found = said["word_index"]
         if isinstance(found, Mapping) and len(found) == rows - 1 and 0 not in found.values():
             pad = PAD if PAD not in found else f"{PAD} 0"
             found = {pad: 0, **found}
@@ -108,20 +104,6 @@ def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes
             raise LrpError(f"unknown must be a word of the vocabulary or a row from 0 to {rows - 1}, got {unknown!r}.")
         unknown = embedding.vocabulary[unknown]
     return replace(embedding, unknown=unknown, **{key: said[key] for key in WORDS[2:] if key in said})
-
-
-def _tokenizer(source: Source, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of the JSON of a Keras Tokenizer (`tokenizer.to_json()`)."""
-    config = Fields(source, "vocabulary", saved).object("config")
-    index = parse_json(source, "vocabulary: word_index", config.string("word_index"))
-    most = config.integer("num_words") if config.has("num_words") else None
-    unknown = config.string("oov_token") if config.has("oov_token") else False
-    if config.boolean("char_level", False) or config.value.get("split", " ") != " ":
-        config.refuse("is of a Tokenizer of characters or with a custom split; pass a function as tokenizer=")
-    if config.value.get("filters", FILTERS) != FILTERS or not config.boolean("lower", True):
-        config.refuse("is of a Tokenizer with custom filters; pass its word_index, and a function as tokenizer=")
-    kept = {word: row for word, row in index.items() if most is None or row < most}
-    return {"word_index": kept, "unknown": unknown, "tokenizer": "keras-tokenizer"}
 
 
 def _content(source: Source, what: str, path: str | os.PathLike[str]) -> Any:

@@ -130,31 +130,6 @@ def test_files_of_words_are_read_within_limits(path, tmp_path):
             lrp.load(path, vocabulary=tmp_path / name)
 
 
-def tokenizer_json(**change):
-    """What `tokenizer.to_json()` of Keras gives."""
-    config = {
-        "num_words": None, "filters": text.FILTERS, "lower": True, "split": " ", "char_level": False,
-        "oov_token": None, "document_count": 3, "word_index": json.dumps(INDEX),
-    }  # fmt: skip
-    return json.dumps({"class_name": "Tokenizer", "config": config | change})
-
-
-def test_a_saved_tokenizer_of_keras_says_everything(path, tmp_path):
-    file = tmp_path / "tokenizer.json"
-    file.write_text(tokenizer_json())
-    model = lrp.load(path, vocabulary=file)
-    e = lrp.explain(model, "The film, isn't GOOD!")
-    assert e.tokens == ("the", "film", "isn't", "good") and e.unknown == (2,)
-    close(lrp.predict(model, "The film, isn't GOOD!"), lrp.predict(model, [1, 2, 4]))
-    file.write_text(tokenizer_json(oov_token="the", num_words=9, word_index=json.dumps({**INDEX, "more": 12})))
-    model = lrp.load(path, vocabulary=file)
-    close(lrp.predict(model, "more good"), lrp.predict(model, [1, 4]))
-    for change in ({"char_level": True}, {"filters": "!"}, {"lower": False}):
-        file.write_text(tokenizer_json(**change))
-        with pytest.raises(lrp.LrpError, match=r"pass.* a function as tokenizer="):
-            lrp.load(path, vocabulary=file)
-
-
 # --------------------------------------------------------------------------------------------------------- tokenizers
 
 
