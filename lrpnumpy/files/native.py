@@ -196,27 +196,11 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
 
 
 def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
-    """The model of a file, or the names of its models where it has several and none is asked for."""
-    file = opened.hdf5
+    """The model of a file, or the one called `which` of several; the names of these where none is asked for."""
+    file, which = opened.hdf5, options.which
     kind, names = f"lrpnumpy HDF5, version {VERSION}", model_names(file)
-    if options.several and names and options.which is None:
+    if options.several and names and which is None:
         return Report(opened.file, kind, None, (), tuple(names))
-    return Imported(read(file, options.which, options.custom or {}), kind=kind)
-
-
-def model_names(file: Hdf5) -> list[str]:
-    """The models of a file that holds several; none where it holds a single one."""
-    if (found := file.attribute("", "version")) != VERSION:
-        advice = "; it is from a newer lrpnumpy: upgrade this one" if isinstance(found, int) and found > VERSION else ""
-        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}{advice}")
-    text = file.text("models")
-    names = [] if text is None else parse_json(file, "@models", text)
-    return Fields(file, "@models", {"names": names}).strings("names")
-
-
-def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
-    """The model of the file, or the one called `which` of several; `custom` are classes of custom layers."""
-    names = model_names(file)
     if (which not in names) if names else which is not None:
         wanted = f"one of {', '.join(map(repr, names[:20]))}, as which={names[0]!r}" if names else "left out"
         raise file.error("", f"holds {max(1, len(names))} models, which must be {wanted}, got {which!r}")
@@ -231,10 +215,20 @@ def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxy
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, take, lambda path, count: file.strings(at + path, count), custom)
+    model = model_of(settings, take, lambda path, count: file.strings(at + path, count), options.custom or {})
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
-    return model
+    return Imported(model, kind=kind)
+
+
+def model_names(file: Hdf5) -> list[str]:
+    """The models of a file that holds several; none where it holds a single one."""
+    if (found := file.attribute("", "version")) != VERSION:
+        advice = "; it is from a newer lrpnumpy: upgrade this one" if isinstance(found, int) and found > VERSION else ""
+        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}{advice}")
+    text = file.text("models")
+    names = [] if text is None else parse_json(file, "@models", text)
+    return Fields(file, "@models", {"names": names}).strings("names")
 
 
 def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
