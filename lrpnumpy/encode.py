@@ -230,7 +230,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
         if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
             raise LrpError(f"input {name!r} must have a list or array with one entry per record, got {shown(column)}.")
         return column
-    return tables.read(port.expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
+    return tables.read(port._expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
 def _in_order(model: Model, record: Any) -> Any:
@@ -300,7 +300,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
     if isinstance(value, range):
         value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
-        table := tables.read(port.expanded(value), port.features, port.size, where)
+        table := tables.read(port._expanded(value), port.features, port.size, where)
     ):
         value = table.values
         if value.dtype.kind not in "fiu":

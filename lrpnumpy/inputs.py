@@ -109,7 +109,7 @@ class Input(Record):
         """In which numbers of the user are kept: those that are still to be scaled lose no digits before."""
         return self.dtype if self.scaler is None else np.dtype(np.float64)
 
-    def expanded(self, value: Any) -> Any:
+    def _expanded(self, value: Any) -> Any:
         """A frame of pandas with the one-hot codes of its categories, where the scaler knows them; else `value`."""
         if not isinstance(self.scaler, ColumnScaler) or not hasattr(value, "assign"):
             return value

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
@@ -46,11 +46,15 @@ class Output:
 
     path: str | os.PathLike[str]
     overwrite: bool = False
-    columns: Any = None
+    columns: Any = field(default=None, repr=False)
     chunk: int = 2048
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, (str, os.PathLike)) or not os.fspath(self.path):
+        try:
+            is_path = bool(os.fspath(self.path))
+        except Exception:  # a path may be an object of the user's own
+            is_path = False
+        if not is_path:
             raise LrpError(f"out must be the path of a folder, or an lrp.Output, got {shown(self.path)}.")
         if not isinstance(self.overwrite, bool):
             raise LrpError(f"overwrite must be True or False, got {shown(self.overwrite)}.")

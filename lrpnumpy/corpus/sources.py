@@ -6,6 +6,7 @@ sequences of them: that costs nothing where records are only counted (by a resum
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import os
@@ -42,7 +43,7 @@ class Corpus:
     strict: stop at the first record that cannot be explained, instead of listing it.
     """
 
-    source: Any
+    source: Any = dataclasses.field(repr=False)
     format: Literal["text", "jsonl", "hdf5", "npz"] | None = None
     field: str | None = None
     longest: int = 10_000
