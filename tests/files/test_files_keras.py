@@ -746,29 +746,29 @@ def test_layers_of_weights_with_a_readout_and_without_some(tmp_path):
         assert nets.readout(model) == "max" and len(model.nodes) == len(whole.nodes) - 1
 
 
-def test_weights_without_a_configuration_ask_for_activations(tmp_path):
+def test_weights_with_two_dense_layers_ask_for_layers_and_activations(tmp_path):
     both = layer("Bidirectional", layer=lstm(2), merge_mode="concat")
     words = layer("Embedding", input_dim=5, output_dim=3)
     path, whole = alone(tmp_path, start(None), words, both, dense(3, activation="relu"), dense(2))
     renamed(path, {"layer_0": "input_1", "layer_1": "embedding"})
-    with pytest.raises(lrp.WeightFileError, match=r"after layer_3: activations=\['relu'\], or pass config"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['embedding', 'layer_2', 'layer_3', 'layer_4'\]"):
         files.load(path)
+    layers = ["embedding", "layer_2", "layer_3", "relu", "layer_4"]
     with pytest.warns(lrp.AssumptionWarning):
-        assert files.load(path, activations=["relu"]).digest == whole.digest
-    for wrong in ({"activations": ["relu", "relu"]}, {"activations": ["relu"], "readout": "last-row"}):
-        with pytest.raises(lrp.WeightFileError, match=r"needs 1 activations|readout must be one of"):
-            files.load(path, **wrong)
+        assert files.load(path, layers=layers).digest == whole.digest
+    with pytest.raises(lrp.WeightFileError, match="readout must be one of"):
+        files.load(path, layers=layers, readout="last-row")
 
 
 def test_weights_without_a_configuration_that_are_not_clear(tmp_path):
     path, _ = alone(tmp_path, NUMBERS, lstm(3, return_sequences=True), lstm(2), dense(1))
-    with pytest.raises(lrp.WeightFileError, match="'layer_0' is not clear without; say layers="):
+    with pytest.raises(lrp.WeightFileError, match="how the layers are connected; say layers="):
         files.load(path)
     renamed(path, {"layer_0": "input_1"})
     with h5py.File(path, "r+") as file:
         del file["model_weights/layer_2/layer_2/w:0"]
         file["model_weights/layer_2/layer_2/w:0"] = np.zeros((7, 8), "f4")
-    with pytest.raises(lrp.WeightFileError, match="fit in no single order"):
+    with pytest.raises(lrp.WeightFileError, match="how the layers are connected; say layers="):
         files.load(path)
 
 
