@@ -484,7 +484,7 @@ def test_sentences_are_cut_and_filled_up_as_the_file_says(tmp_path):
     "wrong, reason",
     [
         ({"split": "character"}, "and split 'whitespace', it has"),
-        ({"standardize": {"class_name": "function", "config": "mine"}}, "'a custom function'"),
+        ({"standardize": {"class_name": "function", "config": "mine"}}, "it has dict of 2 and 'whitespace'"),
         ({"output_mode": "multi_hot"}, "output_mode must be one of int"),
         ({"ngrams": 2}, "ngrams"),
         ({"vocabulary": [1.5]}, "a list of words"),
@@ -504,17 +504,13 @@ def test_a_vocabulary_that_is_not_in_the_file_can_be_said(tmp_path):
     close(lrp.predict(model, "Good film."), lrp.predict(model, [3, 2]))
 
 
-def test_words_and_numbers_that_are_looked_up(tmp_path):
+def test_words_that_are_looked_up(tmp_path):
     said = {"vocabulary": ["a", "b"], "mask_token": "", "num_oov_indices": 1, "oov_token": "<?>"}
     model = opened(tmp_path, *words_before("StringLookup", **said))
     assert model.embedding.vocabulary[:4] == ("", "<?>", "a", "b") and model.embedding.unknown == "<?>"
     close(lrp.predict(model, ["b", "q"]), lrp.predict(model, [3, 1]))
-    known = opened(tmp_path, *words_before("IntegerLookup", vocabulary=[5, 2], num_oov_indices=1, mask_token=None))
-    plain = opened(tmp_path, start(1), *words_before("IntegerLookup")[2:])
-    close(known.embedding.E, plain.embedding.E[[0, 0, 2, 0, 0, 1]])
     message = refused(tmp_path, *words_before("StringLookup", **{**said, "num_oov_indices": 3}))
     assert "at most one id for unknown words" in message
-    assert "numbers from 0" in refused(tmp_path, *words_before("IntegerLookup", vocabulary=[-4]))
 
 
 @pytest.mark.parametrize("kind", ["StringLookup", "TextVectorization"])
@@ -528,10 +524,7 @@ def test_a_vocabulary_that_is_a_path_is_never_read(tmp_path, kind):  # CVE-2025-
 
 
 def test_arrays_that_a_file_only_promises(tmp_path):
-    """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
-    path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))
-    with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
-        files.load(path, max_bytes=100_000)
+    """Features beyond all arrays make no array larger than the limits."""
     message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
     assert "1,073,741,824 numbers together, over the limit" in message
 

@@ -33,12 +33,11 @@ MASK = ("a mask",)  # what Keras 3 computes beside the network to find the paddi
 
 
 class KerasWords(NamedTuple):
-    """How an input of strings or foreign numbers becomes token ids."""
+    """How an input of strings becomes token ids."""
 
     vocabulary: list[str] | None  # the word of each id
     unknown: str | None = None
     tokenizer: str = "space"
-    rows: list[int] | None = None  # of an input of numbers: the row that each number means
     length: int | None = None  # words that a sentence is filled up to, and cut to
 
 

@@ -389,7 +389,7 @@ MEANINGS: dict[str, Meaning] = {
     "Masking": keras_inputs.masking,
     **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask),
     "TextVectorization": keras_inputs.vectorized,
-    **dict.fromkeys(("StringLookup", "IntegerLookup"), keras_inputs.looked_up),
+    "StringLookup": keras_inputs.looked_up,
     **keras_joins.MEANINGS,
 }
 KNOWN = frozenset((*MEANINGS, "InputLayer"))
