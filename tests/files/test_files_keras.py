@@ -388,7 +388,7 @@ WORDS = layer("Embedding", input_dim=5, output_dim=3)
     "layers, links, reason",
     [
         ([NUMBERS, SERIES, layer("Dot", axes=2, normalize=True)], {1: [0], 2: [1, 1]}, r"a cosine.*custom={'layer_2'"),
-        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "a matrix of features.*custom={'layer_2'"),
+        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "of these inputs; .*custom={'layer_2'"),
         ([NUMBERS, layer("TimeDistributed", layer=lstm(2))], {1: [0]}, r"it holds 'LSTM'; to say .*custom={'layer_1'"),
         (
             [start(4), WORDS, WORDS, layer("Concatenate")],
@@ -411,7 +411,7 @@ def test_joins_of_keras_1(tmp_path, mode, kind):
     assert kinds(files.load(path))[-1] == kind
     layers[-1]["config"]["mode"] = "cos"
     path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
-    with pytest.raises(lrp.WeightFileError, match="mode must be one of concat, sum, ave, mul, max, it is cos"):
+    with pytest.raises(lrp.WeightFileError, match="of the class 'Merge by cos'"):
         files.load(path)
 
 
@@ -921,8 +921,8 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
             "or as a sum or a mean over one axis of features",
         ),
         ([lstm(return_sequences=True), layer("Sum", axis=-1)], "for which the file must say how many there are"),
-        ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "for vectors only"),
-        ([lstm(), layer("Squeeze", axis=1)], "for one step, or one feature"),
+        ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "more than two axes"),
+        ([lstm(), layer("Squeeze", axis=1)], "an axis that is longer than 1"),
         ([lstm(), layer("Dot", axes=1)], "must have two inputs"),
         ([lstm(), layer("Subtract")], "must have two inputs, it has 1"),
         ([lstm(return_sequences=True), layer("Attention")], "a query, a value and perhaps a key"),

@@ -324,6 +324,8 @@ class KerasBuild(NetworkBuild):
             if series.length is None:
                 self.refuse("must exchange the two axes of a series with a fixed number of steps")
             return self.vectors(Transpose(series.length), series, steps=series.width)
+        if x.axes not in (SERIES, VECTOR, ("N",)):
+            self.refuse("gives values of more than two axes, which are not supported")
         return x
 
     def with_steps(self, layer: KerasLayer, x: NetworkValue) -> NetworkValue:

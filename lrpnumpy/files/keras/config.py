@@ -272,6 +272,9 @@ _OPERATIONS = {
 }  # fmt: skip
 
 
+_JOINS = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multiply", "max": "Maximum"}
+
+
 def _class(layer: Fields) -> str:
     """The class of a layer. One that is not Keras' own has the name of its package before it, "Custom>LSTM"."""
     kind, registered, module = layer.string("class_name"), layer.value.get("registered_name"), layer.value.get("module")
@@ -279,6 +282,9 @@ def _class(layer: Fields) -> str:
         inner = layer.value.get("config")
         function = inner.get("function") if isinstance(inner, dict) else None
         return _OPERATIONS.get(str(function), f"{kind} of {function}"[:80])
+    if kind == "Merge":  # the one layer that joined values in Keras 1
+        mode = layer.object("config").value.get("mode", "sum")
+        return _JOINS.get(mode, f"Merge by {mode}"[:80])
     if isinstance(registered, str) and ">" in registered and not registered.startswith("Keras>"):
         return registered
     if isinstance(module, str) and not module.startswith(("keras", "tf_keras", "tensorflow")):
