@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, setting, slices
-from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, exchanged
+from lrpnumpy.files.build.network import SERIES, Baked, NetworkBuild, NetworkValue, exchanged
 from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, name_of, product
 from lrpnumpy.files.operations import INTEGERS, OperationNode
-from lrpnumpy.layers import Pad, Reverse, Slice
+from lrpnumpy.layers import Pad, Reshape, Reverse, Slice
 
 Values = Sequence[Any]
 Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
@@ -87,6 +87,8 @@ def reshaped(net: NetworkBuild, flow: NetworkValue, target: Sequence[Any]) -> Ne
     made: list[tuple[str, int]] = []
     for ins, outs in parts:
         part = _regrouped(net, [(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
+        if part is None and flow.axes == SERIES and len(wanted) == 3 and wanted[0] == before[0]:
+            return net.vectors(Reshape(wanted[2]), flow, steps=wanted[1])
         if part is None:
             return reshaped(net, net.flattened(flow), wanted)
         made += part
@@ -105,7 +107,7 @@ def _resolved(net: NetworkBuild, flow: NetworkValue, target: list[Any]) -> list[
     if (at and None in target) or product(target) != total:
         for has, wants in zip(_apart(net, flow), target, strict=False):
             if (name := name_of(has)) and isinstance(wants, int) and wants > 0:
-                raise Baked(name, wants)
+                raise Baked(net.where, f"needs {wants} where the inputs have another size", name, wants)
         net.refuse(f"makes {_said(target)} of {_said(before)}, which is not supported")
     return target
 

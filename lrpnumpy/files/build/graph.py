@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.build.constants import Spread, Unknown, array_of, as_list, fold
 from lrpnumpy.files.build.layers import OF_MODULES, OPERATIONS
-from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, NotSupported
+from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, name_of, sizes
 from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.report import Imported
@@ -89,18 +89,17 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
             return run
         except WeightFileError:
             raise
-        except Baked as found:
-            run.maybe = [found]
-            where, reason = run.where, f"needs {found.args[1]} where the inputs have another size"
         except NotSupported as refused:
-            where, reason = refused.args
+            where, reason, *size = refused.args
+            if size:
+                run.maybe = [tuple(size)]
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # inputs that it lacks
             where, reason = run.where, "has inputs, attributes or shapes that this operation does not take"
         if run.done > best[0]:
             best = (run.done, where, reason)
-        for name, size in (one.args for one in run.maybe):  # once more with that size
+        for name, size in run.maybe:  # once more with that size
             if name not in fixed and len(fixed) < _SIZES:
                 waiting.append((meanings, {**fixed, name: size}))
     raise source.error(best[1][:80], best[2])
@@ -139,7 +138,7 @@ class _Run(NetworkBuild):
     graph: OperationGraph = field(kw_only=True)
     asked: _Asked = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
-    maybe: list[Baked] = field(default_factory=list)  # sizes that a branch depends on, and the number it asks for
+    maybe: list[tuple[Any, ...]] = field(default_factory=list)  # sizes that a branch depends on, and their numbers
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
@@ -264,7 +263,7 @@ class _Run(NetworkBuild):
             return
         for size, number in ((a.item(), b.item()), (b.item(), a.item())):
             if (name := name_of(size)) and isinstance(number, int) and number > 0:
-                self.maybe.append(Baked(name, number))
+                self.maybe.append((name, number))
 
     def chosen(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""

@@ -42,8 +42,8 @@ class NotSupported(Exception):
     """A node that does something a Model does not have, if the axes mean what is tried at the moment."""
 
 
-class Baked(Exception):
-    """A size that inputs leave open, by name, and the number that the graph has for it all the same."""
+class Baked(NotSupported):
+    """A size that inputs leave open, by name, and the number that the graph needs there, behind the reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +321,7 @@ class NetworkBuild:
         made = [self.rows(flow) for flow in flows]
         for flow in made:
             if flow.axes not in (SERIES, VECTOR):
-                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}")
+                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}; reshape them")
         name = self.put(layer, *(flow.values[0] for flow in made), name=name)
         size = self.sizes[name]
         if not size.steps:
@@ -466,7 +466,7 @@ class NetworkBuild:
         """The steps as one more axis of features."""
         if isinstance(flow.steps, Dim):
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
-                        "export the model with a fixed number of steps")  # fmt: skip
+                        "save the model with a fixed number of steps")  # fmt: skip
         steps: int = flow.steps
         if "T" not in flow.axes:
             self.refuse("joins the batch with features, which is not supported")

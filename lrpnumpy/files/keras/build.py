@@ -148,17 +148,6 @@ class KerasBuild(NetworkBuild):
             return [self._custom(layer, xs)]
         if states and layer.kind not in TAKES_STATES:
             self.refuse("takes start states, which only recurrent layers do")
-        numbers = [x.axes == ("N",) for x in xs]
-        if any(numbers) and layer.kind != "ExpandDims":
-            shapes = layer.kind in ("Reshape", "Flatten")
-            if not shapes and not (all(numbers) and layer.kind in ELEMENTWISE):
-                self.refuse(
-                    "takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it"
-                )
-            (vector,) = self.meant(call, [x.widened([1]) for x in xs])
-            if not shapes:
-                vector = vector.taking(1, 0)
-            return [vector]
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
@@ -307,7 +296,7 @@ class KerasBuild(NetworkBuild):
         """The result of an operation of the builder, with any axes."""
         node = OperationNode(kind, "", self.where, (), (), attributes)
         made: NetworkValue = OPERATIONS[kind](self, node, values)
-        return replace(made, part_of=())
+        return replace(made, part_of=()) if made.values else made
 
     def emit(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
         """The same with steps and features as a layer takes them."""
@@ -357,17 +346,12 @@ class KerasBuild(NetworkBuild):
                     f"the padding of the input {name!r} is skipped, but in Keras {', '.join(dict.fromkeys(port.sees))} "
                     "computes with it: scores are those of Keras for sequences without padding; pass such"
                 )
-            elif port.skips and port.embedding is not None:
-                self.note(f"mask_zero: token {int(port.mask or 0)} is padding, its steps are skipped")
-            elif port.skips:
-                self.note(f"Masking: steps whose features all equal {port.mask:g} are skipped")
 
 
 # Layers inside a TimeDistributed that take places and features.
 AT_PLACES = (
     "Conv1D", "MaxPooling1D", "AveragePooling1D", "GlobalMaxPooling1D", "GlobalAveragePooling1D", "Flatten",
 )  # fmt: skip
-ELEMENTWISE = ("Add", "Subtract", "Multiply", "Activation", "ReLU", "LeakyReLU", "Relu", "Tanh", "Sigmoid")
 # As Keras 3 lists them beside the layers.
 MASK_OPERATIONS = ("NotEqual", "Any", "ConvertToTensor", "ZerosLike", "OnesLike", "LogicalOr")
 OF_MASKS = ("Any", "ConvertToTensor", "LogicalOr", "ExpandDims", "Concatenate")  # which join masks, or leave them alone

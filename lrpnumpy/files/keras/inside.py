@@ -5,96 +5,84 @@ The numbers of a step are one vector, so a convolution inside it is a matrix, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import AT_PLACES, KerasBuild
+from lrpnumpy.files.keras.build import KerasBuild
 from lrpnumpy.files.keras.config import KerasLayer
 from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.layers.windows import WindowSteps
 
 
-def _flat(x: NetworkValue) -> NetworkValue:
-    """Places and features as one axis."""
-    return replace(x, axes=("N", "T", "F"), index=x.index.reshape(-1))
+def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """The output of a layer inside each step."""
+    layer.channels_last()
+    b.room(x.width)
+    x = b.value(layer, x)
+    if layer.kind == "Flatten":
+        return _shaped(x, -1)
+    if layer.kind == "Conv1D":
+        return _conv(b, layer, x)
+    return _pool(b, layer, x)
 
 
 def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
-    """The same as places and features, with the numbers in `shape`."""
+    """The same as features, or as places and features, with the numbers in `shape`."""
     return replace(x, axes=("N", "T", "F", "F")[: 2 + len(shape)], index=x.index.reshape(shape))
 
 
-def _places(b: KerasBuild, places: int, windows: WindowSteps) -> np.ndarray:
-    """(windows, width) the place of each entry of each window; below 0 or beyond the end it is padding."""
-    count = int(windows.count(places))
-    if count < 1:
-        b.refuse(f"has windows that are longer than {places} places")
-    left = int(windows.left(np.array([places]))[0])
-    starts = np.arange(count)[:, None] * windows.stride - left
-    b.room(count, windows.width)
-    return starts + np.arange(windows.width) * windows.dilation
-
-
-def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """Conv1D: at each step a matrix that is the same at each place."""
-    places, n = x.index.shape
-    s, windows = layer.settings, layer.windows()
+def _conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    s, windows, filters = layer.settings, layer.windows(), layer.settings.integer("filters")
     if s.integer("groups", 1) != 1:
         b.refuse("has groups, which is not supported inside TimeDistributed")
-    filters = s.integer("filters")
-    K, bias = b.with_bias(layer, s, [(windows.width, n, filters)], (filters,))
-    where = _places(b, places, windows)
-    b.room(len(where) * filters, places * n)
-    V = np.zeros((len(where), filters, places, n), K.dtype)
-    for k, row in enumerate(where):
-        for w in np.flatnonzero((row >= 0) & (row < places)):
-            V[k, :, row[w]] = K[w].T
+    K, bias = b.with_bias(layer, s, [(windows.width, x.index.shape[1], filters)], (filters,))
+    V = _windows(b, x, windows, K)
     if bias is not None:
-        bias = np.tile(bias, len(where))
-    out = b.dense(_flat(x), 2, V.reshape(len(where) * filters, -1), bias)
-    return apply(b, layer, _shaped(out, len(where), filters), function(b, layer, s))
+        bias = np.tile(bias, len(V))
+    return apply(b, layer, _product(b, x, V, bias), function(b, layer, s))
 
 
-def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+def _pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """MaxPooling1D and AveragePooling1D, or with Global all places together."""
     places, n = x.index.shape
-    whole = layer.kind.startswith("Global")
-    size = places if whole else layer.number("pool_size", 2)
-    stride = places if whole else layer.number("strides", size)
-    padding = layer.one_of("padding", ("valid", "same"), "valid")
-    where = _places(b, places, WindowSteps(size, stride, 1, padding))
-    inside = np.clip(where, 0, places - 1)  # an entry that is padding counts for the one at the edge, in a maximum
-    if "Max" in layer.kind:
-        out = _flat(x.taking(2, inside[:, 0]))
-        for w in range(1, size):
-            out = extreme(b, layer, "Maximum", out, _flat(x.taking(2, inside[:, w])))
+    size = stride = places
+    is_global = layer.kind.startswith("Global")
+    if not is_global:
+        size = layer.number("pool_size", 2)
+        stride = layer.number("strides", size)
+    windows = WindowSteps(size, stride, 1, layer.one_of("padding", ("valid", "same"), "valid"))
+    V = _windows(b, x, windows, np.broadcast_to(np.eye(n, dtype=np.float32), (size, n, n)))
+    if "Average" in layer.kind:
+        out = _product(b, x, V / V.sum(axis=(2, 3), keepdims=True), None)
     else:
-        there = (where >= 0) & (where < places)
-        V = np.zeros((len(where), places), np.float32)
-        for k, row in enumerate(where):
-            V[k, row[there[k]]] = 1 / there[k].sum()
-        out = b.dense(_flat(x), 2, np.kron(V, np.eye(n, dtype=np.float32)))
-    return _shaped(out, n) if whole else _shaped(out, len(where), n)
+        first = np.arange(len(V)) * stride - int(windows.left(np.array([places]))[0])
+        inside = [np.clip(first + w, 0, places - 1) for w in range(size)]  # padding counts for the place at the edge
+        flat = _shaped(x.taking(2, inside[0]), -1)
+        for index in inside[1:]:
+            flat = extreme(b, layer, "Maximum", flat, _shaped(x.taking(2, index), -1))
+        out = _shaped(flat, len(V), n)
+    return _shaped(out, n) if is_global else out
 
 
-def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """All places and features as one vector at each step."""
-    return _flat(x)
+def _windows(b: KerasBuild, x: NetworkValue, windows: WindowSteps, K: np.ndarray) -> np.ndarray:
+    """(windows, filters, places, n) the kernel (width, n, filters) at the places of each window, without padding."""
+    places, n = x.index.shape
+    count, left = int(windows.count(places)), int(windows.left(np.array([places]))[0])
+    if count < 1:
+        b.refuse(f"has windows that are longer than {places} places")
+    ends = (count - 1) * windows.stride + windows.reach
+    b.room(count, K.shape[2], max(ends, left + places), n)
+    V = np.zeros((count, K.shape[2], max(ends, left + places), n), K.dtype)
+    for k in range(count):
+        begin = k * windows.stride
+        V[k, :, begin : begin + windows.reach : windows.dilation] = K.transpose(2, 0, 1)
+    return V[:, :, left : left + places]
 
 
-TABLE: dict[str, Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]] = {
-    **dict.fromkeys(AT_PLACES, pool),
-    "Conv1D": conv,
-    "Flatten": flatten,
-}
-
-
-def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """A layer inside each step."""
-    layer.channels_last()
-    b.room(x.width)
-    return TABLE[layer.kind](b, layer, b.value(layer, x))
+def _product(b: KerasBuild, x: NetworkValue, V: np.ndarray, bias: np.ndarray | None) -> NetworkValue:
+    """V at each step, whose rows are windows and filters."""
+    flat = _shaped(x, -1)
+    return _shaped(b.dense(flat, 2, V.reshape(-1, flat.width), bias), *V.shape[:2])

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import layers as lrp
-from lrpnumpy.files.build.constants import as_list
+from lrpnumpy.files.build.constants import LAST, as_list
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
 from lrpnumpy.files.keras import inputs as keras_inputs
-from lrpnumpy.files.keras import inside
 from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, by_custom, modern
+from lrpnumpy.files.keras.build import AT_PLACES, MASK_OPERATIONS, KerasBuild, Meaning, by_custom, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
+from lrpnumpy.files.keras.inside import at_places
 from lrpnumpy.files.safe import Fields, Shape, nearby
 
 OneInput = Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]
@@ -60,8 +60,8 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
         return dense(b, layer, b.value(layer, x))
     inner = layer.settings.object("layer")
     kind, settings = inner.string("class_name"), inner.object("config").value
-    if len(x.axes) == 4 and kind in inside.TABLE:
-        return inside.each_step(b, replace(layer, kind=kind, settings=inner.object("config")), x)
+    if len(x.axes) == 4 and kind in AT_PLACES:
+        return at_places(b, replace(layer, kind=kind, settings=inner.object("config")), x)
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
@@ -102,15 +102,15 @@ def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
     s, windows, times = layer.settings, layer.windows(), layer.number("depth_multiplier", 1)
     out = x.width * times
-    shape: Shape = (windows.width, x.width, times)
-    if layer.kind == "DepthwiseConv1D":
-        K, d = b.with_bias(layer, s, [shape], (out,))
-        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], d, windows, x.width)
-    else:
-        n = s.integer("filters")
-        K, V, d = b.with_bias(layer, s, [shape, (1, out, n)], (n,))
-        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], None, windows, x.width)
-        y = b.dense(y, 2, np.ascontiguousarray(V[0].T), d)
+    shapes: list[Shape] = [(windows.width, x.width, times)]
+    bias: Shape = (out,)
+    if layer.kind == "SeparableConv1D":
+        bias = (s.integer("filters"),)
+        shapes.append((1, out, *bias))
+    K, *V, d = b.with_bias(layer, s, shapes, bias)
+    y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], None if V else d, windows, x.width)
+    if V:
+        y = b.dense(y, 2, np.ascontiguousarray(V[0][0].T), d)
     return apply(b, layer, y, function(b, layer, s))
 
 
@@ -175,8 +175,10 @@ def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
+    """(x - mean) / sqrt(variance), of the data that the layer has seen."""
     s, paths = layer.settings, list(b.paths(layer).values())
+    if s.boolean("invert", False):
+        b.refuse("invert=True is not supported; use a Rescaling layer")
     if s.has("mean"):
         mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
     elif not paths:
@@ -186,8 +188,6 @@ def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkV
     if (var < 0).any():
         b.refuse("has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
-    if s.boolean("invert", False):
-        return _scaled(b, x, deviation, mean)
     return _scaled(b, x, 1 / deviation, -mean / deviation)
 
 
@@ -240,20 +240,6 @@ def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     return out
 
 
-def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """All steps as one vector."""
-    if not x.has_steps:
-        return x
-    x = _series(b, layer, x)
-    if x.length is None:
-        b.refuse(
-            "needs a fixed number of steps, but the file has sequences of any length; save the model with "
-            "Input((steps, features))"
-        )
-    flat = b.flattened(x)
-    return replace(flat, axes=("N", "F"), index=flat.index.reshape(-1))
-
-
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """RepeatVector."""
     n = layer.number("n")
@@ -261,38 +247,21 @@ def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 
 def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """Vectors to steps, steps to vectors, or steps regrouped."""
-    x, s = b.sees_padding(layer, b.value(layer, x)), layer.settings
-    target = s.value.get("target_shape")
-    if target is None and s.has("newshape"):
-        target = s.items("newshape")[1:]
-    if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
+    """Flatten and Reshape: steps as one vector, a vector as steps, or steps regrouped."""
+    layer.channels_last()
+    s, target = layer.settings, [-1]
+    if layer.kind == "Reshape":
+        target = s.value.get("target_shape", (s.value.get("newshape") or [None])[1:])
+    if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int and n for n in target):
         b.refuse("must have a target_shape of one or two numbers")
-    target, each, steps = [*target], target[-1], STEPS
-    if x.has_steps and x.length is None:  # any number of steps stays open
-        keeps_all = each > 0 and target[0] == -1
-    else:
-        shape = [x.length or 1, x.width][-len(x.axes) + 1 :]
-        total, known = math.prod(shape), math.prod(n for n in target if n != -1)
-        if known > 0 and target.count(-1) == 1:
-            target[target.index(-1)] = total // known
-        if target == shape:
-            return x
-        each = target[-1]
-        keeps_all = min(target) > 0 and math.prod(target) == total
-        steps = total // max(each, 1)
-    if not keeps_all:
-        b.refuse(f"target_shape must keep all numbers, it is {target}")
-    if len(target) == 1:
-        return flatten(b, layer, x)
-    return b.vectors(lrp.Reshape(each), x, steps=steps)
+    return b.emit("Reshape", b.sees_padding(layer, b.value(layer, x)), shape=[0, *target])
 
 
 def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps and features exchanged."""
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
     if axes not in ([1, 2], [2, 1]):
-        b.refuse("must exchange the two axes of a series with a fixed number of steps")
+        b.refuse("must exchange the two axes of a series")
     return b.emit("Transpose", x, perm=[0, *axes])
 
 
@@ -315,16 +284,12 @@ def zero_padding(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVa
 def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps cut off at both ends."""
     first, last = _two(layer, "cropping")
-    if not first and not last:
-        return x
-    return b.vectors(lrp.Slice(first or None, -last or None), x, steps=x.steps - first - last)
+    return b.emit("Slice", x, starts=[first], ends=[-last or LAST], axes=[1], steps=[1])
 
 
 def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
     size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
-    if size == 1:
-        return x
     if size > 64:
         b.refuse(f"size must be at most 64, it is {size}")
     wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
@@ -374,9 +339,8 @@ MEANINGS: dict[str, Meaning] = {
     **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), _one(pool, _series)),
     **dict.fromkeys(("GlobalAveragePooling1D", "GlobalAvgPool1D"), _one(global_pool)),
     **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPool1D"), _one(global_pool)),
-    "Flatten": _one(flatten),
+    **dict.fromkeys(("Flatten", "Reshape"), _one(reshape)),
     "RepeatVector": _one(repeat),
-    "Reshape": _one(reshape),
     **dict.fromkeys(("Permute", "Transpose"), _one(permute, _series)),
     "ZeroPadding1D": _one(zero_padding, _series),
     "Cropping1D": _one(cropping, _series),
