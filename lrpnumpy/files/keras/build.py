@@ -366,7 +366,7 @@ def custom_for(custom: Custom, kind: str, name: str) -> Any:
 def by_custom(name: str) -> str:
     """The advice to define a layer with custom=, for an error; `name` is that of the layer or its class."""
     return (
-        f"to say what the layer does, write custom={{{name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
+        f"to say what a layer does, write custom={{{name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
     )
 
 

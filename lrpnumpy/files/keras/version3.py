@@ -44,8 +44,7 @@ def read_archive(opened: WeightFile, options: LoadOptions) -> Imported:
                 archive.budget.visit(name, content.count(b"\n"))
                 return content.decode("utf-8").split("\n")
 
-        config = {**settings.value, "keras_version": version}
-        imported = keras.build(file, config, groups.matched, options, words)
+        imported = keras.build(file, settings.value, groups.matched, options, words, version)
     return imported._replace(kind=f"Keras {version} archive (.keras)")
 
 
