@@ -1040,8 +1040,7 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1], s_[:, -1:0:-1], s_[:, 4:1:-1], s_[:, -2::-1], s_[:, :-3:-1],
-    s_[:, 1:0:-1],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
 ]  # fmt: skip
 
 
@@ -1056,6 +1055,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
     "index, reason",
     [
         (s_[:, ::-2], "in reverse order; reverse all steps first"),
+        (s_[:, -1:0:-1], "in reverse order; reverse all steps first"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),

@@ -583,10 +583,6 @@ OF_LAST = {
                                 + node("Expand", ["r", "z"], ["u"])
                                 + node("ReduceSum", ["u"], ["h"], axes=[1], keepdims=0),
                                 lambda i: 3 * i),
-    "windows over features": (node("Unsqueeze", ["i"], ["r"], axes=[1]) + tensor("K", weights("K", 2, 1, 3))
-                              + node("Conv", ["r", "K"], ["u"]) + node("GlobalMaxPool", ["u"], ["v"])
-                              + node("Flatten", ["v"], ["h"]),
-                              lambda i: np.max([weights("K", 2, 1, 3)[:, 0] @ i[k : k + 3] for k in (0, 1)], axis=0)),
 }  # fmt: skip
 
 OF_STATES = {
@@ -628,7 +624,7 @@ OF_STATES = {
                                    + node("Conv", ["c", "K"], ["u"], auto_pad=auto)
                                    + node("ReduceMax", ["u"], ["h"], axes=[2], keepdims=0),
                                    lambda s, ends=ends: convolved(s, *ends).max(0))
-        for auto, ends in {"SAME_UPPER": (1, 1), "SAME_LOWER": (1, 1), "VALID": (0, 0)}.items()
+        for auto, ends in {"SAME_UPPER": (1, 1), "VALID": (0, 0)}.items()
     },
     "an average with padding": (node("Transpose", ["s"], ["c"], perm=[0, 2, 1])
                                 + node("AveragePool", ["c"], ["u"], kernel_shape=[2], strides=[2], pads=[1, 1],
@@ -827,13 +823,12 @@ REFUSED_SERIES = {
     "in reverse order": const("a", -2) + const("b", 0) + const("x1", 1) + const("m2", -2)
     + node("Slice", ["s", "a", "b", "x1", "m2"], ["h"]),
     "reverses a part": const("n", 2) + node("ReverseSequence", ["s", "n"], ["h"], time_axis=1, batch_axis=0),
-    "SAME_LOWER with a stride": node("Conv", ["c", "K"], ["h"], auto_pad="SAME_LOWER", strides=[2]),
+    "by auto_pad SAME_LOWER": node("Conv", ["c", "K"], ["h"], auto_pad="SAME_LOWER"),
     "has padding twice": const("p", 0, 0, 1, 0, 0, 1) + node("Pad", ["c", "p"], ["r"])
     + node("Conv", ["r", "K"], ["h"], auto_pad="SAME_UPPER"),
     "comes after padding of the steps": const("p", 0, 0, 1, 0, 0, 1) + node("Pad", ["c", "p"], ["r"])
     + node("Relu", ["r"], ["h"]),
-    "has dilation or zeros": node("MaxPool", ["c"], ["h"], kernel_shape=[2], dilations=[2]),
-    "has ceil_mode": node("MaxPool", ["c"], ["h"], kernel_shape=[2], strides=[2], ceil_mode=1),
+    "has dilation, ceil_mode or zeros": node("MaxPool", ["c"], ["h"], kernel_shape=[2], strides=[2], ceil_mode=1),
     "is not supported over the steps": node("ReduceSumSquare", ["s"], ["h"], axes=[1]),
     "works on images": node("Unsqueeze", ["s"], ["r"], axes=[1]) + tensor("Q", weights("Q", 1, 1, 3, 3))
     + node("Conv", ["r", "Q"], ["h"]),

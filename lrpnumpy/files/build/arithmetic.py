@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import layers as lrp
-from lrpnumpy.files.build.axes import Operation, Values
+from lrpnumpy.files.build.axes import Operation, Values, of_flow
 from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, exchanged
 from lrpnumpy.files.operations import OperationNode
 
@@ -211,23 +211,19 @@ def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     net.refuse("is supported for the larger of a value and 0 only")
 
 
-def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
+def _power(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    c = net.constant(values[1], "its exponent").reshape(-1)
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
             return replace(flow, values=(), part_of=("square", flow.part_of[1]))
         return net.each(lrp.Square(), flow)
     if c.size == 1 and c[0] in (0.5, -0.5):
-        root = _root(net, node, [flow])
-        if c[0] > 0:
-            return root
-        if root.part_of:
-            return _reciprocal(net, node, [root])
+        root = _root(net, node, flow, values)
+        return root if c[0] > 0 else _reciprocal(net, node, root, values)
     net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _root(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     if flow.part_of[:1] == ("variance",) and len(flow.part_of) == 3:
         return replace(flow, part_of=("deviation", *flow.part_of[1:]))
     if not flow.values or not all(_is_positive(net, name) for name in flow.values):
@@ -248,16 +244,14 @@ def _is_positive(net: NetworkBuild, name: str) -> bool:
     return keeps and all(_is_positive(net, one) for one in node.inputs)
 
 
-def _reciprocal(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _reciprocal(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     if flow.part_of[:1] != ("deviation",):
         net.refuse("is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 
-def _erf(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _erf(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
-    flow = net.flow(values[0])
     before = net.node_of(flow)
     if before is None or not isinstance(before.layer, lrp.Affine):
         net.refuse("is supported as part of a GELU only")
@@ -271,9 +265,6 @@ OPERATIONS: dict[str, Operation] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
     "Sum": _sum,
     "Max": _maximum,
-    "Pow": _power,
-    "Sqrt": _root,
-    "Reciprocal": _reciprocal,
-    "Erf": _erf,
+    **{name: of_flow(f) for name, f in (("Pow", _power), ("Sqrt", _root), ("Reciprocal", _reciprocal), ("Erf", _erf))},
     "Neg": lambda net, node, values: net.affine(net.flow(values[0]), -1.0),
 }

@@ -21,37 +21,32 @@ Values = Sequence[Any]
 Operation = Callable[[NetworkBuild, OperationNode, Values], Any]
 
 
-def given_axes(net: NetworkBuild, node: OperationNode, values: Values) -> list[int] | None:
+def of_flow(function: Callable[..., Any]) -> Operation:
+    """An operation whose first input is a value of the network, which its function takes separately."""
+    return lambda net, node, values: function(net, node, net.flow(values[0]), values)
+
+
+def given_axes(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None if it has none."""
-    found = axes_of(node, [values[0], net.given(values, 1, "its axes")])
-    if found is None:
-        return None
-    return [net.axis(values[0], one) for one in found]
+    found = axes_of(node, [flow, net.given(values, 1, "its axes")])
+    return found and [net.axis(flow, one) for one in found]
 
 
-def _same(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    return net.flow(values[0])
-
-
-def _cast(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _cast(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     if node.attributes.get("to", 1) in INTEGERS and flow.values and not set(flow.values) <= set(net.ports):
         net.refuse("rounds values of the network, which is not supported")
     return flow
 
 
-def _transpose(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _transpose(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
     if sorted(order) != list(range(len(flow.axes))):
         net.refuse("must reorder all axes")
     return flow.moved(order)
 
 
-def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
-    axes = given_axes(net, node, values)
-    shape = net.shape(flow)
+def _squeeze(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    axes, shape = given_axes(net, node, flow, values), net.shape(flow)
     if axes is None:
         axes = [k for k, n in enumerate(shape) if n == 1]
     if any(shape[k] != 1 and flow.axes[k] != "N" for k in axes):
@@ -68,8 +63,7 @@ def _squeeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     return flow
 
 
-def _unsqueeze(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _unsqueeze(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     axes = axes_of(node, [flow, net.given(values, 1, "its axes")]) or ()
     rank = len(flow.axes) + len(axes)
     if len({k % rank for k in axes}) < len(axes) or rank > 32:
@@ -145,8 +139,8 @@ def _shape(net: NetworkBuild, node: OperationNode, values: Values) -> list[Any]:
     return found
 
 
-def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, before = net.flow(values[0]), net.shape(values[0])
+def _reshape(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    before = net.shape(flow)
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
         if at < 0:
@@ -158,8 +152,7 @@ def _reshape(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     return reshaped(net, flow, target)
 
 
-def _slice(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _slice(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     limits = [net.given(values, k, "its limits") for k in range(1, len(values))]
     for axis, start, stop, step in slices(node, [flow, *limits]):
         k = net.axis(flow, axis)
@@ -198,26 +191,15 @@ def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
 def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: int | None, step: int) -> NetworkValue:
     """Steps from low to before high."""
     steps = flow.steps
-    if step == -1 and high != -1:  # x[-1:0:-1] is x[1:] in reverse order
-        first, last = None, None
-        if high is not None:
-            first = high + 1
-        if low is not None and low != -1:
-            last = low + 1
-        if first is not None or last is not None:
-            flow = _some_steps(net, flow, first, last, 1)
-        if not flow.has_steps:  # one step
-            return flow
+    if step == -1 and low in (None, -1) and high is None:
         return net.apply(Reverse(), flow)
     if step < 1:
-        net.refuse("takes every second step, or fewer, in reverse order; reverse all steps first: x[:, ::-1][:, ::2]")
+        net.refuse("takes some steps in reverse order; reverse all steps first: x[:, ::-1][:, 1:]")
     if isinstance(steps, int):
         taken = range(steps)[low:high:step]
         if len(taken) == 1:
             return net.one_step(flow, taken[0], keep=True)
-        left: Any = len(taken)
-        if not left:
-            net.refuse("takes no step")
+        left: Any = len(taken) or net.refuse("takes no step")
     elif (low, high) == (-1, None):
         return net.one_step(flow, -1, keep=True)
     elif low in (0, None) and high == 1:
@@ -263,11 +245,9 @@ def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
         return flow
     if index.shape == (1,) and flow.axes[k] in ("NT", "TN") and isinstance(net.batch, Dim):
         return _step_of_each(net, flow, k, index[0])
+    if flow.axes[k] == "N" and net.batch == 1 and index.shape == () and index in (0, -1):
+        return replace(flow, axes=exchanged(flow.axes, k))
     if flow.axes[k] != "T" or index.size != 1:
-        if flow.axes[k] == "N" and net.batch == 1 and index.size == 1 and int(index.reshape(-1)[0]) in (0, -1):
-            if index.ndim == 0:
-                flow = replace(flow, axes=exchanged(flow.axes, k))
-            return flow
         net.refuse("must take a single step")
     step = _from_end(net, index.reshape(-1)[0], size)
     return net.one_step(flow, step, keep=index.ndim > 0)
@@ -301,9 +281,9 @@ def _apart(net: NetworkBuild, flow: NetworkValue) -> list[Any]:
     return found
 
 
-def _gather_nd(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _gather_nd(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """x[every sequence, step]."""
-    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    index = net.constant(values[1], "its positions")
     net.source.budget.visit(net.where, index.size)
     if index.ndim == 2 and index.shape[1] == 2 and flow.axes[:2] == ("N", "T"):
         sequences, steps = index[:, 0], set(index[:, 1])
@@ -312,9 +292,9 @@ def _gather_nd(net: NetworkBuild, node: OperationNode, values: Values) -> Networ
     net.refuse("must take one step of every sequence")
 
 
-def _gather_elements(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _gather_elements(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """One step for all features: the last one of each sequence, by its length."""
-    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+    index = net.constant(values[1], "its positions")
     k = net.axis(flow, node.attributes.get("axis", 0))
     net.source.budget.visit(net.where, index.size)
     places = {_from_end(net, one, net.shape(flow)[k]) for one in index.flat}
@@ -323,8 +303,7 @@ def _gather_elements(net: NetworkBuild, node: OperationNode, values: Values) -> 
     return net.one_step(flow, places.pop(), keep=True)
 
 
-def _split(net: NetworkBuild, node: OperationNode, values: Values) -> list[NetworkValue]:
-    flow = net.flow(values[0])
+def _split(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> list[NetworkValue]:
     k = net.axis(flow, node.attributes.get("axis", 0))
     size = net.shape(flow)[k]
     if isinstance(size, Dim) or flow.axes[k] not in ("F", "T"):
@@ -341,9 +320,8 @@ def _split(net: NetworkBuild, node: OperationNode, values: Values) -> list[Netwo
     return parts
 
 
-def _expand(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _expand(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """Broadcasting, of a vector to steps too."""
-    flow = net.flow(values[0])
     given = _shape(net, node, values)
     if node.op == "Tile":
         given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
@@ -399,8 +377,8 @@ def stacked(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     return _concat(net, node, [net.flow(one).widened([node.attributes["axis"]]) for one in values])
 
 
-def _reverse_sequence(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, lengths = net.flow(values[0]), net.constant(values[1], "its lengths")
+def _reverse_sequence(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    lengths = net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
         net.refuse("reverses something else than the steps")
     if any(one != flow.steps for one in lengths.flat):
@@ -408,8 +386,7 @@ def _reverse_sequence(net: NetworkBuild, node: OperationNode, values: Values) ->
     return net.apply(Reverse(), flow)
 
 
-def _pad(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _pad(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     given = [flow, *(net.given(values, k, "its padding") for k in (1, 2, 3))]
     pads, axes = numbers(setting(node, "pads", given, 1)), list(range(len(flow.axes)))
     value = setting(node, "value", given, 2)
@@ -423,10 +400,10 @@ def _pad(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue
         net.refuse("is supported for zeros around the steps only")
     (before, after), (left, right) = flow.pad, next(iter(around.values()))
     mode = node.attributes.get("mode", "constant")
-    if mode == "reflect" and left >= 0 and right >= 0:
-        return net.apply(Pad(left, right, "reflect"), flow, steps=flow.steps + left + right)
-    if before + left < 0 or after + right < 0 or mode != "constant":
+    if mode not in ("constant", "reflect") or min(left, right) < 0:
         net.refuse("is supported for zeros or a reflection around the steps only")
+    if mode == "reflect":
+        return net.apply(Pad(left, right, "reflect"), flow, steps=flow.steps + left + right)
     return replace(flow, pad=(before + left, after + right))
 
 
@@ -434,8 +411,8 @@ def _said(sizes: Sequence[Any]) -> str:
     return f"({', '.join(map(str, sizes))})"
 
 
-OPERATIONS: dict[str, Operation] = {
-    **dict.fromkeys(("Identity", "Dropout"), _same),
+_OF_FLOW: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("Identity", "Dropout"), lambda net, node, flow, values: flow),
     "Cast": _cast,
     **dict.fromkeys(("Reshape", "Flatten"), _reshape),
     **dict.fromkeys(("Expand", "Tile"), _expand),
@@ -443,11 +420,14 @@ OPERATIONS: dict[str, Operation] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Slice": _slice,
-    "Gather": gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "Split": _split,
-    "Concat": _concat,
     "ReverseSequence": _reverse_sequence,
     "Pad": _pad,
+}
+OPERATIONS: dict[str, Operation] = {
+    **{name: of_flow(function) for name, function in _OF_FLOW.items()},
+    "Gather": gather,
+    "Concat": _concat,
 }
