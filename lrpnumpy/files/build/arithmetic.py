@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -194,13 +195,9 @@ def join(net: NetworkBuild, layer: lrp.Layer, a: NetworkValue, b: NetworkValue) 
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
-def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    """Sum, Mean and Max of several; of two as an Add."""
-    if len(values) == 1:
-        return net.flow(values[0])
-    if len(values) != 2:
-        net.refuse("joins more than two values, which is not supported")
-    return _arithmetic(net, node._replace(op="Add"), values)
+def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> Any:
+    """The sum of several values."""
+    return reduce(lambda a, b: _arithmetic(net, node._replace(op="Add"), (a, b)), values)
 
 
 def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:

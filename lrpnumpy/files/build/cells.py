@@ -16,12 +16,8 @@ from lrpnumpy.layers.recurrent import Recurrent
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
 _DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-_NAMES = {
-    "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softsign": "softsign", "softplus": "softplus",
-    "affine": "linear", "elu": "elu", "leakyrelu": "leaky_relu", "hardsigmoid": "hard_sigmoid",
-}  # fmt: skip
-# Alpha and beta that our activations have, which are ONNX' defaults too.
-_NUMBERS = {"hardsigmoid": (0.2, 0.5), "affine": (1.0, 0.0), "elu": (1.0,), "leakyrelu": (0.01,)}
+_ACTIVATIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus", "hardsigmoid")
+_HARD_SIGMOIDS = {0.2: "hard_sigmoid", 1 / 6: "hard_sigmoid_3"}  # by their slopes
 
 
 class _Layout(NamedTuple):
@@ -159,21 +155,16 @@ def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[st
         net.refuse(f"must have {each * n} activations, got {len(given)}")
     if node.op == "LSTM" and any(given[k * 3 + 1].lower() != given[k * 3 + 2].lower() for k in range(n)):
         net.refuse(f"has the activations {', '.join(given)[:80]}; the second and the third must be the same")
-    numbers = {name: iter(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
-    names = []
-    for one in given:
-        kind = one.lower()
-        if kind not in _NAMES:
-            net.refuse(f"has the activation {one[:80]}, which is not supported")
-        if kind in _NUMBERS:
-            wanted = _NUMBERS[kind]
-            got = [next(numbers[name], value) for name, value in zip(("alpha", "beta"), wanted, strict=False)]
-            if kind == "hardsigmoid" and np.allclose(got, (1 / 6, 0.5), atol=1e-6):
-                names.append("hard_sigmoid_3")
-                continue
-            if not np.allclose(got, wanted, atol=1e-6):
-                net.refuse(f"has the activation {one} with {got}, which is not supported")
-        names.append(_NAMES[kind])
+    names = [one.lower() for one in given]
+    if unknown := [one for one, name in zip(given, names, strict=True) if name not in _ACTIVATIONS]:
+        net.refuse(f"has the activation {unknown[0][:80]}, which is not supported")
+    slopes, offsets = (
+        node.attributes.get(f"activation_{key}") or [number] for key, number in (("alpha", 0.2), ("beta", 0.5))
+    )
+    hard = next((name for slope, name in _HARD_SIGMOIDS.items() if np.allclose(slopes, slope, atol=1e-6)), "")
+    if not hard or not np.allclose(offsets, 0.5):
+        net.refuse("has an activation_alpha or activation_beta that is not supported")
+    names = [hard if name == "hardsigmoid" else name for name in names]
     return [names[k * each : (k + 1) * each] for k in range(n)]
 
 
@@ -227,16 +218,10 @@ def _one_way(
     """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
     value, extra = net.rows(x).values[0], [*others]
     flows = [one for one in states if isinstance(one, NetworkValue)]
-    if flows:  # then all start states are values of the network
-        for one in states:
-            if isinstance(one, NetworkValue):
-                extra.append(net.rows(one).values[0])
-                continue
-            zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
-            if one is None:
-                one = zero
-            extra.append(net.put(lrp.Affine(zero, one), net.rows(flows[0]).values[0]))
-    else:
+    if flows and len(flows) < len(states):
+        net.refuse("must take all start states from the network, or none")
+    extra += [net.rows(one).values[0] for one in flows]
+    if not flows:
         cell = _with_start(cell, states)
     if way > 0:
         name = net.put(cell, value, *extra)

@@ -31,17 +31,16 @@ _MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", 
 _TRIES = 64
 _SIZES = 4  # that are open in the inputs and fixed in the graph
 _RECURRENT = ("LSTM", "GRU", "RNN")
-_LOOPS = ("Loop", "Scan", "SequenceMap")
-_UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
+_REFUSED = {
+    **dict.fromkeys(("Loop", "Scan", "SequenceMap"),
+        "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or export one "
+        "whose recurrent layers are LSTM, GRU or RNN, not loops of cells"),
+    **dict.fromkeys(("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct"),
+        "is about single steps: the exporter has written a recurrent layer out, step by step, which is not supported; "
+        "export the model with dynamo=False, or load the file of PyTorch"),
+}  # fmt: skip
 # What may lie between an input of the graph and the start state that it is.
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
-
-
-@dataclass
-class _Asked:
-    which: str | None
-    custom: dict[str, Any]
-    axes: Mapping[str, str]  # what those of each input mean, where it is known
 
 
 def build(
@@ -55,12 +54,14 @@ def build(
 
     `axes` is the meaning of the axes of each input, such as "NTF", if it is known.
     """
-    net = _understood(source, graph, _Asked(which, dict(custom or {}), axes or {}))
+    net = _understood(source, graph, which, custom or {}, axes or {})
     model, note = simpler(net.model)
     return Imported(model, [*net.notes, *filter(None, [note]), *net.warnings], [*net.warnings])
 
 
-def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
+def _understood(
+    source: Source, graph: OperationGraph, which: str | None, custom: Mapping[str, Any], axes: Mapping[str, str]
+) -> _Run:
     """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
     known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
     for node in graph.nodes:  # what is computed of constants alone is the same for all of them
@@ -70,8 +71,8 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
                 made = fold(source, node, [known.get(name) for name in node.inputs])
                 known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
     states, ports = {}, [*graph.ports]
-    if asked.axes:
-        choices: list[Sequence[str]] = [[asked.axes[port.name]] for port in ports]
+    if axes:
+        choices: list[Sequence[str]] = [[axes[port.name]] for port in ports]
     else:
         states = _state_inputs(graph)
         ports = [port for port in ports if port.name not in states]
@@ -81,7 +82,7 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
     while waiting:
         meanings, fixed = waiting.pop()
-        run = _Run(source, graph=graph, asked=asked, values=ChainMap({}, known), fixed=fixed)
+        run = _Run(source, graph=graph, which=which, custom=custom, values=ChainMap({}, known), fixed=fixed)
         try:
             run.start(ports, meanings, states)
             run.through(graph, run.values)
@@ -136,7 +137,8 @@ class _Run(NetworkBuild):
     """One way to understand a graph."""
 
     graph: OperationGraph = field(kw_only=True)
-    asked: _Asked = field(kw_only=True)
+    which: str | None = field(kw_only=True)
+    custom: Mapping[str, Any] = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
     maybe: list[tuple[Any, ...]] = field(default_factory=list)  # sizes that a branch depends on, and their numbers
     done: int = 0  # nodes that were understood
@@ -178,11 +180,7 @@ class _Run(NetworkBuild):
         steps = next((key for key, value in self.stepped.items() if self.sizes[value].steps), None)
         if steps is None:
             self.refuse("cannot be the lengths of series where there is none")
-        if isinstance(self.batch, Dim):
-            self.values[name] = Spread(sizes([steps]), (self.batch,))
-        else:
-            self.source.budget.visit(self.where, self.batch)
-            self.values[name] = sizes([steps]).repeat(self.batch)
+        self.values[name] = Spread(sizes([steps]), (self.batch,))
         self.warn(
             f"the input {name[:80]!r} is left out, it is taken for the lengths of the series: give each series at its "
             "own length, without padding"
@@ -223,7 +221,7 @@ class _Run(NetworkBuild):
     def node(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
         """The outputs of one node."""
         flows = any(isinstance(one, NetworkValue) for one in taken)
-        if node.op in self.asked.custom or node.where in self.asked.custom:
+        if node.op in self.custom or node.where in self.custom:
             return [self.own(node, taken)]
         if node.domain not in OWN_DOMAINS:
             self.refuse(
@@ -232,20 +230,10 @@ class _Run(NetworkBuild):
             )
         if node.op == "If":
             return self.chosen(node, taken, values, depth)
-        if node.op in _LOOPS:
-            self.refuse(
-                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
-                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
-            )
-        if node.op in _UNROLLED:
-            self.refuse(
-                "is about single steps: the exporter has written a recurrent layer out, step by step, which is not "
-                "supported; export the model with dynamo=False, or load the file of PyTorch"
-            )
-        if flows and node.op in ("Shape", "Size"):
-            of = self.shape(next(one for one in taken if isinstance(one, NetworkValue)))
-            if node.op == "Size":
-                return [sizes([np.prod(sizes(of))]).reshape(())]
+        if node.op in _REFUSED:
+            self.refuse(_REFUSED[node.op])
+        if flows and node.op == "Shape":
+            of = self.shape(taken[0])
             return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
         if not flows:
             if node.op == "Equal":
@@ -290,7 +278,7 @@ class _Run(NetworkBuild):
             for name, one in zip(node.inputs, taken, strict=True)
             if one is not None and not isinstance(one, NetworkValue)
         }
-        function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
+        function = self.custom.get(node.op) or self.custom[node.where]
         settings = {name: value for name, value in node.attributes.items() if not isinstance(value, OperationGraph)}
         return self.vectors(self.custom_layer(node.op, function, settings, arrays), *flows)
 
@@ -313,7 +301,7 @@ class _Run(NetworkBuild):
 
     def result(self) -> str:
         """The name of the output that gives the scores."""
-        names, which = [*self.graph.outputs], self.asked.which
+        names, which = [*self.graph.outputs], self.which
         if which in names:
             return str(which)
         if which is None:

@@ -77,9 +77,7 @@ class NetworkValue:
     @property
     def length(self) -> int | None:
         """The number of steps, where the file fixes it."""
-        if self.has_steps and isinstance(self.steps, int):
-            return self.steps
-        return None
+        return self.steps if self.has_steps and isinstance(self.steps, int) else None
 
     def feature_axis(self, axis: int) -> int:
         """Which axis of `index` an axis of features is."""
@@ -117,7 +115,7 @@ class NetworkBuild:
     sizes: dict[str, lrp.Size] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # how often a name was asked for
     label: str = ""  # what nodes are called; without it by their layers
-    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
+    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after a layer without arrays
     stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
     fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     notes: dict[str, None] = field(default_factory=dict)
@@ -185,8 +183,6 @@ class NetworkBuild:
         self.room(*known)
         index = np.arange(product(known)).reshape(known)
         steps = dict(zip(axes, dims, strict=True)).get("T", 1)
-        if key != name:
-            self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
         self.sizes[key] = lrp.Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
         self.stepped.setdefault(steps, key)
@@ -233,33 +229,20 @@ class NetworkBuild:
 
     def node_of(self, flow: NetworkValue) -> Node | None:
         """The node whose output a value is or is a part of; None for several, and for an input."""
-        if len(flow.values) != 1:
-            return None
-        return self.nodes.get(flow.values[0])
+        return self.nodes.get(flow.values[0]) if len(flow.values) == 1 else None
 
     def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
-        of_features = iter(flow.index.shape)
-        known, sizes = {"N": self.batch, "T": flow.steps}, []
-        for axis in flow.axes:
-            if axis == "F":
-                sizes.append(next(of_features))
-            else:
-                sizes.append(product([known[one] for one in axis]))
-        return sizes
+        known, of_features = {"N": self.batch, "T": flow.steps}, iter(flow.index.shape)
+        return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
 
     def taken(self, flow: NetworkValue) -> NetworkValue:
         """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
         if flow.probability == "log_softmax":
             self.refuse("takes a log_softmax, which is supported only at the end of a network; use softmax inside it")
         if flow.probability:
-            key = flow.values[0], flow.probability
-            if key not in self.applied:
-                layer: lrp.Layer = lrp.Softmax()
-                if flow.probability == "sigmoid":
-                    layer = lrp.Activation("sigmoid")
-                self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
-            flow = replace(flow, values=(self.applied[key],), probability="")
+            layer = lrp.Activation("sigmoid") if flow.probability == "sigmoid" else lrp.Softmax()
+            return self.each(layer, replace(flow, probability=""), name=f"{flow.values[0]}_{flow.probability}")
         if flow.pad != (0, 0):
             self.refuse("comes after padding of the steps, which is supported before a convolution only")
         if not flow.values:
@@ -299,10 +282,8 @@ class NetworkBuild:
             V = np.zeros((flat.size, total), np.float32)
             V[np.arange(flat.size), flat] = 1
             return self.put(lrp.Dense(V), name)
-        runs = np.split(flat, cuts)
-        return self._side_by_side(
-            [self.put(lrp.Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
-        )
+        slices = [lrp.Slice(int(run[0]), int(run[-1]) + 1, axis="features") for run in np.split(flat, cuts)]
+        return self._side_by_side([self.put(one, name) for one in slices])
 
     def _side_by_side(self, values: Sequence[str]) -> str:
         """One value with the features of all."""
@@ -328,7 +309,7 @@ class NetworkBuild:
             return NetworkValue((name,), VECTOR, np.arange(size.width))
         series = [flow for flow in made if flow.has_steps]
         if steps is None:
-            steps = next((flow.steps for flow in series), Dim.named(name))
+            steps = series[0].steps if series else Dim.named(name)
         mask = next((flow.mask for flow in series if flow.mask), None)
         self.stepped.setdefault(steps, name)
         return NetworkValue((name,), SERIES, np.arange(size.width), steps, mask=mask)
@@ -363,13 +344,9 @@ class NetworkBuild:
         if len(flow.values) > 1:
             flow = self.rows(flow)
         key = flow.values[0], layer.described()
-        if next(layer.all_arrays(), None) is not None:
-            made = self.put(layer, flow.values[0], name=name)
-        else:  # once, also where each half of a value is squared
-            if key not in self.applied:
-                self.applied[key] = self.put(layer, flow.values[0], name=name)
-            made = self.applied[key]
-        return replace(flow, values=(made,), part_of=())
+        if key not in self.applied:  # once, also where each half of a value is squared
+            self.applied[key] = self.put(layer, flow.values[0], name=name)
+        return replace(flow, values=(self.applied[key],), part_of=())
 
     def affine(self, flow: NetworkValue, s: Any = 1.0, t: Any = 0.0) -> NetworkValue:
         """s x + t with numbers or arrays that broadcast to the tensor; they may differ between features only."""
@@ -417,9 +394,7 @@ class NetworkBuild:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
         taken = np.moveaxis(flow.index, place, -1).reshape(-1)  # (blocks * in)
-        whole = V
-        if blocks > 1:
-            whole = np.kron(np.eye(blocks, dtype=V.dtype), V)
+        whole = np.kron(np.eye(blocks, dtype=V.dtype), V)
         if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
             self.room(len(whole), width)
             matrix = np.zeros((len(whole), width), V.dtype)
@@ -485,9 +460,7 @@ class NetworkBuild:
         flow = self.taken(flow)
         values = tuple(self._step_of(value, step, flow.steps) for value in flow.values)
         made = replace(flow, values=values, axes=exchanged(flow.axes, at), steps=1)
-        if keep:
-            made = made.widened([at])
-        return made
+        return made.widened([at]) if keep else made
 
     def _step_of(self, value: str, step: int, steps: int | Dim) -> str:
         node = self.nodes.get(value)
@@ -503,9 +476,7 @@ class NetworkBuild:
         """A readout over the steps."""
         at = flow.axes.index("T")
         made = self.apply(layer, flow, axes=exchanged(flow.axes, at), steps=1)
-        if keep:
-            made = made.widened([at])
-        return made
+        return made.widened([at]) if keep else made
 
     def repeated(self, flow: NetworkValue, axis: int, steps: Any) -> NetworkValue:
         """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
