@@ -29,7 +29,7 @@ def of_flow(function: Callable[..., Any]) -> Operation:
 def given_axes(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> list[int] | None:
     """The axes of the first input that a node is about, counted from 0; None if it has none."""
     found = axes_of(node, [flow, net.given(values, 1, "its axes")])
-    return found and [net.axis(flow, one) for one in found]
+    return None if found is None else [net.axis(flow, one) for one in found]
 
 
 def _cast(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:

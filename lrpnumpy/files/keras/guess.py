@@ -296,9 +296,10 @@ def _part(source: Source, name: str, paths: list[str]) -> _Part | None:
     if axes == [2] and shapes[0][1] == 1 and "att" in name:
         return _Part(name, "AttentionWeightedAverage", shapes[0][0], shapes[0][0], {})
     if axes == [2, 1] and shapes[0][1:] == shapes[1]:
-        return _Part(name, "Dense", *shapes[0], {"units": shapes[0][1]})
+        inputs, outputs = shapes[0]
+        return _Part(name, "Dense", inputs, outputs, {"units": outputs})
     if axes in ([1] * 2, [1] * 4) and len(set(shapes)) == 1:
-        return _Part(name, _NORMS[len(axes)], *shapes[0] * 2, {})
+        return _Part(name, _NORMS[len(axes)], shapes[0][0], shapes[0][0], {})
     if axes == [3, 1] and shapes[0][2:] == shapes[1]:
         width, inputs, outputs = shapes[0]
         return _Part(name, "Conv1D", inputs, outputs, {"filters": outputs, "kernel_size": width})

@@ -167,19 +167,18 @@ def _given(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> tuple[list
 
 def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Attention: scores are products of queries and keys, or with score_mode="concat" sums of tanh."""
-    layer, s = call.layer, call.layer.settings
+    layer = call.layer
     xs, causal = _given(b, call, xs)
     mode = layer.one_of("score_mode", ("dot", "concat"), "dot")
-    scaled = s.boolean("use_scale", False)
+    scaled = layer.settings.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":
         return _attention(b, layer, lrp.Attention(next(iter(numbers), 1.0), causal), xs)
-    width = xs[0].width
-    weight = np.full(width, numbers[-1], np.float32)
     query, value, key = xs[0], xs[1], xs[-1]
-    if scaled:
-        scale = lrp.Affine(np.full(width, numbers[0], np.float32))
-        query, key = (b.vectors(scale, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
+    weight, *scale = (np.full(query.width, number, np.float32) for number in reversed(numbers))
+    if scale:
+        node = lrp.Affine(*scale)
+        query, key = (b.vectors(node, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
     return _attention(b, layer, lrp.AdditiveAttention(weight, causal), [query, value, key])
 
 
@@ -223,8 +222,8 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue])
     else:
         weights, offsets = b.own_arrays(layer, shapes), [ABSENT] * 4
     rows = (query.width, key.width, value.width, heads * d_v)
-    matrices = [np.ascontiguousarray(W.reshape(n, -1).T) for W, n in zip(weights, rows, strict=True)]
-    return _attention(b, layer, lrp.MultiHeadAttention(*matrices, *offsets, heads, causal), xs)
+    matrices: list[Any] = [np.ascontiguousarray(W.reshape(n, -1).T) for W, n in zip(weights, rows, strict=True)]
+    return _attention(b, layer, lrp.MultiHeadAttention(*[*matrices, *offsets, heads, causal]), xs)
 
 
 # ------------------------------------------------------------------------------------------------------- operations

@@ -68,7 +68,6 @@ class _Groups:
     def __init__(self, file: Hdf5) -> None:
         self.file = file
         self.places: dict[tuple[int, ...], str] = {}
-        self.reasons: dict[tuple[int, ...], str] = {}
 
     def matched(self, layers: list[KerasLayer]) -> keras.Paths:
         """The arrays of these layers, and of those inside them."""
@@ -89,11 +88,8 @@ class _Groups:
     def listed(self) -> list[tuple[str, list[str]]]:
         """The groups of the outermost model under its root, and the arrays in each."""
         root, taken = self._root(""), self.file.children("")
-        listed = []
-        for name in sorted(self._in_root(root), key=_counter):
-            path = f"{root}/{name}"
-            listed.append((path if name in taken else name, self._sorted(path)))
-        return listed
+        names = sorted(self._in_root(root), key=_counter)
+        return [(f"{root}/{name}" if name in taken else name, self._sorted(f"{root}/{name}")) for name in names]
 
     def beside(self) -> list[tuple[str, list[str]]]:
         """The groups beside the root, and the arrays in each; "vars" are those of the model itself."""
@@ -141,8 +137,6 @@ class _Groups:
         for kind, same in alike.items():
             found = sorted(groups.get(kind, []))
             if len(found) != len(same):
-                reason = f"cannot be matched: the configuration has {len(same)} of its class, the file {len(found)}"
-                self.reasons.update({layer.place: reason for layer in same})
                 continue
             for layer, (_, name) in zip(same, found, strict=True):
                 self.places[layer.place] = f"{root}/{name}"
@@ -151,7 +145,7 @@ class _Groups:
 
     def _paths(self, layer: KerasLayer) -> dict[str, str]:
         if layer.place not in self.places:
-            layer.refuse(self.reasons.get(layer.place, "cannot be matched: it is inside a model that the file has not"))
+            layer.refuse("cannot be matched: the file has another number of layers of its class than the configuration")
         at = self.places[layer.place]
         if layer.kind not in keras.KNOWN:  # a layer of the caller's
             return {name.removeprefix(f"{at}/").replace("vars/", ""): name for name in self.file.names(at)}
@@ -162,22 +156,20 @@ class _Groups:
             insides = _in_order(layer, names)
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
-        return {
-            f"{inside}{k}": path for inside in insides for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
-        }
+        counts = {inside: len(self.file.children(f"{at}/{inside}vars")) for inside in insides}
+        return {f"{inside}{k}": f"{at}/{inside}vars/{k}" for inside, n in counts.items() for k in range(n)}
 
 
 def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
     """The groups of stacked cells: the n-th of a class goes with the n-th group of the class."""
-    left: dict[str, list[str]] = {}
-    for name in names:
-        left.setdefault(_counter(name)[0], []).append(name)
-    groups = []
+    groups, left = [], list(names)
     for cell, _ in cells_of(layer.settings):
         kind = _snake_case(cell)
-        if not left.get(kind):
+        name = next((name for name in left if _counter(name)[0] == kind), None)
+        if name is None:
             layer.refuse(f"has a cell {kind!r:.80} without arrays in the file")
-        groups.append(f"cell/cells/{left[kind].pop(0)}/")
+        left.remove(name)
+        groups.append(f"cell/cells/{name}/")
     return tuple(groups)
 
 
@@ -194,11 +186,6 @@ _INSIDE = {
     "RNN": ("cell/",),
     "MultiHeadAttention": ("query_dense/", "key_dense/", "value_dense/", "output_dense/"),
 }
-
-
-def _variables(file: Hdf5, at: str) -> list[str]:
-    count = len(file.children(f"{at}vars"))
-    return [f"{at}vars/{k}" for k in range(count)]
 
 
 def _snake_case(name: str) -> str:
