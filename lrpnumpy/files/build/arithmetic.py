@@ -33,8 +33,7 @@ def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
         return made
     if (more := c.ndim - len(flow.axes)) > 0:
         flow = flow.widened(range(more))
-    if op == "Div from":
-        net.refuse("divides by a value of the network")
+    net.refuse_if(op == "Div from", "divides by a value of the network")
     return net.affine(flow, *_AFFINE[op](c))
 
 
@@ -100,8 +99,7 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
                 if x.axes == other.axes:
                     return join(net, lrp.Multiply(gate), a, b)  # type: ignore[arg-type]
     layers: dict[str, lrp.Layer] = {"Add": lrp.Add(), "Sub": lrp.Subtract(), "Mul": lrp.Multiply()}
-    if op not in layers:
-        net.refuse("divides by a value of the network")
+    net.refuse_if(op not in layers, "divides by a value of the network")
     return join(net, layers[op], a, b)
 
 
@@ -190,8 +188,7 @@ def is_same(a: NetworkValue, b: NetworkValue) -> bool:
 def join(net: NetworkBuild, layer: lrp.Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """A layer of two values, which are broadcast to each other."""
     first, second = net.aligned([net.taken(a), net.taken(b)])
-    if first.has_steps and first.steps != second.steps:
-        net.refuse("joins series of different numbers of steps")
+    net.refuse_if(first.has_steps and first.steps != second.steps, "joins series of different numbers of steps")
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
@@ -242,8 +239,7 @@ def _is_positive(net: NetworkBuild, name: str) -> bool:
 
 
 def _reciprocal(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
-    if flow.part_of[:1] != ("deviation",):
-        net.refuse("is supported as part of a LayerNorm only")
+    net.refuse_if(flow.part_of[:1] != ("deviation",), "is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 

@@ -40,8 +40,7 @@ def _cast(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Va
 
 def _transpose(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     order = node.attributes.get("perm") or list(range(len(flow.axes)))[::-1]
-    if sorted(order) != list(range(len(flow.axes))):
-        net.refuse("must reorder all axes")
+    net.refuse_if(sorted(order) != list(range(len(flow.axes))), "must reorder all axes")
     return flow.moved(order)
 
 
@@ -49,8 +48,7 @@ def _squeeze(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values:
     axes, shape = given_axes(net, node, flow, values), net.shape(flow)
     if axes is None:
         axes = [k for k, n in enumerate(shape) if n == 1]
-    if any(shape[k] != 1 and flow.axes[k] != "N" for k in axes):
-        net.refuse("takes away an axis that is longer than 1")
+    net.refuse_if(any(shape[k] != 1 and flow.axes[k] != "N" for k in axes), "takes away an axis that is longer than 1")
     for k in sorted(axes, reverse=True):
         if flow.axes[k] == "F":
             flow = flow.taking(k, 0)
@@ -66,8 +64,7 @@ def _squeeze(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values:
 def _unsqueeze(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     axes = axes_of(node, [flow, net.given(values, 1, "its axes")]) or ()
     rank = len(flow.axes) + len(axes)
-    if len({k % rank for k in axes}) < len(axes) or rank > 32:
-        net.refuse("has the same axis twice")
+    net.refuse_if(len({k % rank for k in axes}) < len(axes) or rank > 32, "has the same axis twice")
     return flow.widened([k % rank for k in axes])
 
 
@@ -94,8 +91,7 @@ def _resolved(net: NetworkBuild, flow: NetworkValue, target: list[Any]) -> list[
     """Sizes without -1."""
     before = net.shape(flow)
     total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
-    if at > 1:
-        net.refuse("has a shape with two open sizes")
+    net.refuse_if(at > 1, "has a shape with two open sizes")
     if at:
         target[target.index(-1)] = divided(total, known)
     if (at and None in target) or product(target) != total:
@@ -134,8 +130,7 @@ def _shape(net: NetworkBuild, node: OperationNode, values: Values) -> list[Any]:
     """The shape that a node makes: an attribute, or a constant."""
     given = node.attributes.get("shape") or net.constant(values[1], "its shape")
     found = np.asarray(given).reshape(-1).tolist()
-    if len(found) > 32:
-        net.refuse("has a shape of more than 32 axes")
+    net.refuse_if(len(found) > 32, "has a shape of more than 32 axes")
     return found
 
 
@@ -171,8 +166,7 @@ def _slice(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: V
             flow = _some_steps(net, flow, low, high, step)
         elif not (step == 1 and low in (0, None) and high is not None and high >= 1 and net.batch == 1):
             net.refuse("takes some sequences of the batch, which is not supported")
-        if 0 in net.shape(flow):
-            net.refuse("takes nothing")
+        net.refuse_if(0 in net.shape(flow), "takes nothing")
     return flow
 
 
@@ -193,8 +187,7 @@ def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: in
     steps = flow.steps
     if step == -1 and low in (None, -1) and high is None:
         return net.apply(Reverse(), flow)
-    if step < 1:
-        net.refuse("takes some steps in reverse order; reverse all steps first: x[:, ::-1][:, 1:]")
+    net.refuse_if(step < 1, "takes some steps in reverse order; reverse all steps first: x[:, ::-1][:, 1:]")
     if isinstance(steps, int):
         taken = range(steps)[low:high:step]
         if len(taken) == 1:
@@ -237,8 +230,7 @@ def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
         places = np.array([_from_end(net, one, size) for one in index.flat], int).reshape(index.shape)
         if (places < -size).any() or (places >= size).any():
             net.refuse(f"takes positions of an axis of {size} that there are not")
-        if index.ndim > 1:
-            net.refuse("takes positions in several axes, which is not supported")
+        net.refuse_if(index.ndim > 1, "takes positions in several axes, which is not supported")
         net.room(places.size, *exchanged(flow.index.shape, flow.feature_axis(k)))
         return flow.taking(k, places)
     if index.ndim == 1 and _every_sequence(net, index) and flow.axes[k] == "N":
@@ -247,8 +239,7 @@ def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVal
         return _step_of_each(net, flow, k, index[0])
     if flow.axes[k] == "N" and net.batch == 1 and index.shape == () and index in (0, -1):
         return replace(flow, axes=exchanged(flow.axes, k))
-    if flow.axes[k] != "T" or index.size != 1:
-        net.refuse("must take a single step")
+    net.refuse_if(flow.axes[k] != "T" or index.size != 1, "must take a single step")
     step = _from_end(net, index.reshape(-1)[0], size)
     return net.one_step(flow, step, keep=index.ndim > 0)
 
@@ -309,8 +300,7 @@ def _split(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: V
     if isinstance(size, Dim) or flow.axes[k] not in ("F", "T"):
         net.refuse("cuts the batch, or steps whose number is not known, which is not supported")
     lengths, at, parts = pieces(node, [flow, net.given(values, 1, "its lengths")], size), 0, []
-    if sum(lengths) != size or min(lengths) < 1:
-        net.refuse(f"must cut all of an axis of {size}")
+    net.refuse_if(sum(lengths) != size or min(lengths) < 1, f"must cut all of an axis of {size}")
     for length in lengths:
         if flow.axes[k] == "F":
             parts.append(flow.taking(k, slice(at, at + length)))
@@ -331,8 +321,7 @@ def _expand(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: 
         size = net.shape(flow)[k]
         if wanted == 1 or wanted == -1 or wanted == size:
             continue
-        if size != 1 or flow.axes[k] != "F":
-            net.refuse("repeats something that is not a single step or feature")
+        net.refuse_if(size != 1 or flow.axes[k] != "F", "repeats something that is not a single step or feature")
         if not flow.has_steps and (isinstance(wanted, Dim) or "F" in flow.axes[k + 1 :]):
             flow = net.repeated(flow, k, wanted)
         elif isinstance(wanted, Dim) or wanted * flow.index.size > 10**6:
@@ -350,10 +339,8 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     if len(flows) == 1:
         return flows[0]
     k = net.axis(flows[0], node.attributes.get("axis", 0))
-    if any(flow.axes != flows[0].axes for flow in flows):
-        net.refuse("joins values whose axes mean different things")
-    if flows[0].axes[k] != "F":
-        net.refuse("joins along the batch or the steps, which is not supported")
+    net.refuse_if(any(flow.axes != flows[0].axes for flow in flows), "joins values whose axes mean different things")
+    net.refuse_if(flows[0].axes[k] != "F", "joins along the batch or the steps, which is not supported")
     if any(flow.has_steps and flow.steps != flows[0].steps for flow in flows):
         net.refuse("joins series of different numbers of steps")
     for flow in flows:
@@ -367,8 +354,7 @@ def _concat(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
             names += flow.values
             begin += sum(net.sizes[value].width for value in flow.values)
         parts.append(flow.index + known[flow.values])
-    if len({exchanged(part.shape, place) for part in parts}) > 1:
-        net.refuse("joins values of different sizes")
+    net.refuse_if(len({exchanged(part.shape, place) for part in parts}) > 1, "joins values of different sizes")
     return replace(flows[0], values=tuple(names), index=np.concatenate(parts, axis=place), part_of=())
 
 
@@ -381,8 +367,7 @@ def _reverse_sequence(net: NetworkBuild, node: OperationNode, flow: NetworkValue
     lengths = net.constant(values[1], "its lengths")
     if flow.axes[net.axis(flow, node.attributes.get("time_axis", 0))] != "T":
         net.refuse("reverses something else than the steps")
-    if any(one != flow.steps for one in lengths.flat):
-        net.refuse("reverses a part of the steps")
+    net.refuse_if(any(one != flow.steps for one in lengths.flat), "reverses a part of the steps")
     return net.apply(Reverse(), flow)
 
 

@@ -151,8 +151,7 @@ def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[st
     """Names of the activations of each direction."""
     each = len(_DEFAULT[node.op])
     given = node.attributes.get("activations") or _DEFAULT[node.op] * n
-    if len(given) != each * n:
-        net.refuse(f"must have {each * n} activations, got {len(given)}")
+    net.refuse_if(len(given) != each * n, f"must have {each * n} activations, got {len(given)}")
     if node.op == "LSTM" and any(given[k * 3 + 1].lower() != given[k * 3 + 2].lower() for k in range(n)):
         net.refuse(f"has the activations {', '.join(given)[:80]}; the second and the third must be the same")
     names = [one.lower() for one in given]
@@ -199,8 +198,7 @@ def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, l
         return [None] * n
     array = np.moveaxis(array, at, 0)
     net.source.fits(net.where, array.shape, (n, None, H))
-    if (array != array[:, :1]).any():
-        net.refuse("has start states that differ between sequences")
+    net.refuse_if((array != array[:, :1]).any(), "has start states that differ between sequences")
     return list(array[:, 0])
 
 
@@ -218,8 +216,7 @@ def _one_way(
     """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
     value, extra = net.rows(x).values[0], [*others]
     flows = [one for one in states if isinstance(one, NetworkValue)]
-    if flows and len(flows) < len(states):
-        net.refuse("must take all start states from the network, or none")
+    net.refuse_if(flows and len(flows) < len(states), "must take all start states from the network, or none")
     extra += [net.rows(one).values[0] for one in flows]
     if not flows:
         cell = _with_start(cell, states)

@@ -271,8 +271,7 @@ class _Run(NetworkBuild):
     def own(self, node: OperationNode, taken: list[Any]) -> NetworkValue:
         """A node for which the caller gives a layer, of rows of features."""
         flows = [one for one in taken if isinstance(one, NetworkValue)]
-        if not flows:
-            self.refuse("must take a value of the network for custom")
+        self.refuse_if(not flows, "must take a value of the network for custom")
         arrays = {
             name: self.constant(one, "its other inputs")
             for name, one in zip(node.inputs, taken, strict=True)

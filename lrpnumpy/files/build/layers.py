@@ -53,8 +53,7 @@ def _matrix(net: NetworkBuild, value: Any) -> np.ndarray:
 def _gemm(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     V = net.constant(values[1], "its matrix")
     get = node.attributes.get
-    if get("transA", 0) or V.ndim != 2:
-        net.refuse("has transA, which is not supported")
+    net.refuse_if(get("transA", 0) or V.ndim != 2, "has transA, which is not supported")
     if not get("transB", 0):
         V = V.T
     d = net.given(values, 2, "its bias")
@@ -111,8 +110,7 @@ def _plain(padding: Any) -> Any:
 
 def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     W, d = net.constant(values[1], "its weights"), net.given(values, 2, "its bias")
-    if W.ndim < 3:
-        net.refuse("has weights of less than three axes")
+    net.refuse_if(W.ndim < 3, "has weights of less than three axes")
     get = node.attributes.get
     plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
     if plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
@@ -166,8 +164,7 @@ def _reduce(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: 
     wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
     kinds = {flow.axes[k] for k in wide}
     if kinds == {"T"}:
-        if node.op not in _READOUTS:
-            net.refuse("is not supported over the steps")
+        net.refuse_if(node.op not in _READOUTS, "is not supported over the steps")
         made = net.read(flow, _READOUTS[node.op], keep=True)
     elif kinds - {"F"}:
         net.refuse("is supported over the steps or over features")
@@ -272,8 +269,7 @@ def _activation(net: NetworkBuild, node: OperationNode, flow: NetworkValue, valu
     elif name == "hard_sigmoid":
         known = {"hard_sigmoid": 0.2, "hard_sigmoid_3": 1 / 6}
         name = next((one for one, slope in known.items() if abs(get("alpha", 0.2) - slope) < 1e-6), "")
-        if not name or get("beta", 0.5) != 0.5:
-            net.refuse("has a slope that is not supported")
+        net.refuse_if(not name or get("beta", 0.5) != 0.5, "has a slope that is not supported")
     elif name == "gelu" and get("approximate", "none") == "tanh":
         name = "gelu_tanh"
     elif name == "selu" and abs(get("alpha", 1.67326) - 1.67326) + abs(get("gamma", 1.0507) - 1.0507) > 1e-3:

@@ -133,6 +133,11 @@ class NetworkBuild:
         """Give up on the node at hand."""
         raise NotSupported(self.where, reason)
 
+    def refuse_if(self, condition: Any, reason: str) -> None:
+        """Give up on the node at hand where this holds."""
+        if condition:
+            self.refuse(reason)
+
     def note(self, text: str) -> None:
         """Remember, once, what was assumed and why."""
         self.notes[text] = None
@@ -178,8 +183,7 @@ class NetworkBuild:
         self.where = name[:80]
         if known != shape and len(axes) > 3:
             self.refuse(f"has {len(axes)} axes, as images have, which are not supported")
-        if known != shape:
-            self.refuse("must have a known number of features; export the model with it")
+        self.refuse_if(known != shape, "must have a known number of features; export the model with it")
         self.room(*known)
         index = np.arange(product(known)).reshape(known)
         steps = dict(zip(axes, dims, strict=True)).get("T", 1)
@@ -277,8 +281,7 @@ class NetworkBuild:
         if len(step) == 1 and min(step) > 1:
             return self.put(lrp.Slice(int(flat[0]), int(flat[-1]) + 1, step.pop(), axis="features"), name)
         if len(cuts) >= _RUNS:
-            if flat.size * total > _BLOCKS:
-                self.refuse("takes features in an order that is not supported")
+            self.refuse_if(flat.size * total > _BLOCKS, "takes features in an order that is not supported")
             V = np.zeros((flat.size, total), np.float32)
             V[np.arange(flat.size), flat] = 1
             return self.put(lrp.Dense(V), name)
@@ -325,8 +328,7 @@ class NetworkBuild:
         """Steps after windows went over those of a value."""
         if isinstance(flow.steps, int):
             left = int(windows.count(flow.steps))
-            if left < 1:
-                self.refuse(f"has windows that are longer than {flow.steps} steps")
+            self.refuse_if(left < 1, f"has windows that are longer than {flow.steps} steps")
             return left
         if windows.stride == 1 and windows.padding == "same":
             return flow.steps
@@ -364,8 +366,7 @@ class NetworkBuild:
         """An array that broadcasts to a tensor as one of the shape of its axes of features."""
         array = np.asarray(given)
         missing = len(flow.axes) - array.ndim
-        if missing < 0:
-            self.refuse("has a constant with more axes than the value")
+        self.refuse_if(missing < 0, "has a constant with more axes than the value")
         array = array.reshape((1,) * missing + array.shape)
         for k, axis in enumerate(flow.axes):
             if axis != "F" and array.shape[k] > 1:
@@ -381,8 +382,7 @@ class NetworkBuild:
     def dense(self, flow: NetworkValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> NetworkValue:
         """V (out, in) along an axis of features; for every place along other axes of features the same."""
         flow = self.taken(flow)
-        if flow.axes[axis] != "F":
-            self.refuse("multiplies along the batch or the steps, which is not supported")
+        self.refuse_if(flow.axes[axis] != "F", "multiplies along the batch or the steps, which is not supported")
         if V.ndim != 2 or V.shape[1] != self.shape(flow)[axis]:
             self.refuse(f"has a matrix of shape {V.shape} for {self.shape(flow)[axis]} features")
         place = flow.feature_axis(axis)
@@ -411,8 +411,7 @@ class NetworkBuild:
     def series(self, flow: NetworkValue, wanted: Sequence[str]) -> NetworkValue:
         """The flow with axes that mean this; features along an axis that must be steps become steps."""
         axes = list(flow.axes)
-        if len(axes) != len(wanted):
-            self.refuse(f"must have an input with {len(wanted)} axes, got {len(axes)}")
+        self.refuse_if(len(axes) != len(wanted), f"must have an input with {len(wanted)} axes, got {len(axes)}")
         for k, (has, want) in enumerate(zip(axes, wanted, strict=True)):
             if has == want:
                 continue
@@ -443,8 +442,7 @@ class NetworkBuild:
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
                         "save the model with a fixed number of steps")  # fmt: skip
         steps: int = flow.steps
-        if "T" not in flow.axes:
-            self.refuse("joins the batch with features, which is not supported")
+        self.refuse_if("T" not in flow.axes, "joins the batch with features, which is not supported")
         flow = self.rows(flow)
         at, width = flow.axes.index("T"), flow.index.size
         place = flow.feature_axis(at)
@@ -502,8 +500,7 @@ class NetworkBuild:
                 self.stepped.setdefault(like.steps, like.values[0])
                 for number, flow in enumerate(wide):
                     if flow.axes[k] == "F":
-                        if self.shape(flow)[k] != 1:
-                            self.refuse("joins steps with features, which is not supported")
+                        self.refuse_if(self.shape(flow)[k] != 1, "joins steps with features, which is not supported")
                         wide[number] = self.repeated(flow, k, like.steps)
             elif len(kinds) > 1:
                 self.refuse("joins values whose axes mean different things")
@@ -533,8 +530,7 @@ class NetworkBuild:
                 nodes.append(node)
                 needed |= {one.partition(":")[0] for one in node.inputs}
         ports = {key: port for key, port in self.ports.items() if key in needed}
-        if not nodes:
-            self.refuse("must be computed by layers")
+        self.refuse_if(not nodes, "must be computed by layers")
         return Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
 
 

@@ -75,8 +75,7 @@ def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Functio
     if kind == "Softmax":
         return Function("softmax")
     if kind == "ReLU":
-        if s.value.get("threshold") not in (None, 0):
-            b.refuse("must have no threshold")
+        b.refuse_if(s.value.get("threshold") not in (None, 0), "must have no threshold")
         slope = s.number("negative_slope", 0.0)
         most = s.number("max_value") if s.has("max_value") else None
         return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)

@@ -127,8 +127,7 @@ class KerasBuild(NetworkBuild):
         """The outputs of a layer for its inputs, start states and masks."""
         layer, (xs, states, masks) = call.layer, values
         self.where, self.label = layer.settings.where, layer.name
-        if not xs:
-            self.refuse("must be applied to at least one input, it has none")
+        self.refuse_if(not xs, "must be applied to at least one input, it has none")
         if all(x.part_of == MASK for x in xs) and layer.kind in OF_MASKS:
             return self.meant(replace(call, layer=replace(layer, kind="LogicalOr")), xs)
         if layer.kind not in MASK_OPERATIONS:
@@ -146,8 +145,7 @@ class KerasBuild(NetworkBuild):
             return self._inner(layer.graph, xs)
         if custom_for(self.custom, layer.kind, layer.name) is not None:
             return [self._custom(layer, xs)]
-        if states and layer.kind not in TAKES_STATES:
-            self.refuse("takes start states, which only recurrent layers do")
+        self.refuse_if(states and layer.kind not in TAKES_STATES, "takes start states, which only recurrent layers do")
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
@@ -182,8 +180,7 @@ class KerasBuild(NetworkBuild):
 
     def take(self, layer: KerasLayer, paths: Sequence[str], shapes: Sequence[Shape]) -> list[np.ndarray]:
         """The arrays of a layer, each of its expected shape; of a layer that is called again, those read before."""
-        if len(paths) != len(shapes):
-            self.refuse(f"must have {len(shapes)} arrays, the file has {len(paths)}")
+        self.refuse_if(len(paths) != len(shapes), f"must have {len(shapes)} arrays, the file has {len(paths)}")
         for path, shape in zip(paths, shapes, strict=True):
             if path in self.arrays:  # every call of a layer copies them: several calls are fine, but not any number
                 self.room(self.arrays[path].size // 4)
@@ -320,8 +317,7 @@ class KerasBuild(NetworkBuild):
     def with_steps(self, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
         """A value that has steps, or an error."""
         x = self.value(layer, x)
-        if not x.has_steps:
-            self.refuse("needs a vector for each step, the layer before it hands on a single one")
+        self.refuse_if(not x.has_steps, "needs a vector for each step, the layer before it hands on a single one")
         return x
 
     # ---------------------------------------------------------------------------------------------------------- masks

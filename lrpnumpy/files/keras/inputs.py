@@ -28,8 +28,7 @@ def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
         )
     if port is None or b.whole(x) is None or x.mask is not None or port.is_taken:
         b.refuse("must be the first layer, and the only one that an input goes to")
-    if len(port.shape or ()) > 1:
-        b.refuse("takes token ids of more than one axis, which is not supported")
+    b.refuse_if(len(port.shape or ()) > 1, "takes token ids of more than one axis, which is not supported")
     (E,) = b.own_arrays(layer, [(s.integer("input_dim"), s.integer("output_dim"))])
     port.steps = port.shape != []
     made = _embedding(b, layer, port, E)
@@ -49,8 +48,7 @@ def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray
     if words.vocabulary is None:
         return Embedding(E, tokenizer=words.tokenizer)  # type: ignore[arg-type]
     vocabulary = list(words.vocabulary)
-    if len(vocabulary) > rows:
-        b.refuse(f"has {rows} rows for {len(vocabulary)} words")
+    b.refuse_if(len(vocabulary) > rows, f"has {rows} rows for {len(vocabulary)} words")
     b.source.budget.visit(layer.settings.where, rows)
     vocabulary += [f"<row {k}>" for k in range(len(vocabulary), rows)]  # no sentence has them: they are two words
     return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
@@ -114,8 +112,7 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     layer.one_of("output_mode", ("int",), "int")
-    if s.has("ngrams"):
-        b.refuse("must have no ngrams")
+    b.refuse_if(s.has("ngrams"), "must have no ngrams")
     ways = [s.value.get(key) for key in ("standardize", "split")]
     if ways not in _TOKENIZED:
         shown = " and ".join(kind_of(way) for way in ways)
@@ -139,11 +136,9 @@ def looked_up(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     layer.one_of("output_mode", ("int",), "int")
-    if s.boolean("invert", False):
-        b.refuse("invert=True is not supported: it makes words of ids")
+    b.refuse_if(s.boolean("invert", False), "invert=True is not supported: it makes words of ids")
     unknown = [str(s.value.get("oov_token", "[UNK]"))] * s.integer("num_oov_indices", 1)
-    if len(unknown) > 1:
-        b.refuse(f"must have at most one id for unknown words, it has {len(unknown)}")
+    b.refuse_if(len(unknown) > 1, f"must have at most one id for unknown words, it has {len(unknown)}")
     padding = [str(s.value["mask_token"])] if s.has("mask_token") else []
     port.words = _words(b, layer, [*padding, *unknown], unknown)
     return xs[0]
@@ -174,8 +169,7 @@ def _vocabulary(b: KerasBuild, layer: KerasLayer) -> list[str] | None:
     if isinstance(given, dict):  # a list as Keras 3 writes that of a NumPy array
         given = Fields(b.source, layer.settings.where, given).object("config").value.get("value")
     if isinstance(given, list):
-        if not all(type(word) in (str, int) for word in given):
-            b.refuse("vocabulary must be a list of words")
+        b.refuse_if(not all(type(word) in (str, int) for word in given), "vocabulary must be a list of words")
         return [str(word) for word in given]
     if isinstance(given, str):
         b.warn(f"{layer.name} has its words in the file {given[:80]!r}, which is not opened; pass vocabulary=")

@@ -36,8 +36,7 @@ def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
 
 def _conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     s, windows, filters = layer.settings, layer.windows(), layer.settings.integer("filters")
-    if s.integer("groups", 1) != 1:
-        b.refuse("has groups, which is not supported inside TimeDistributed")
+    b.refuse_if(s.integer("groups", 1) != 1, "has groups, which is not supported inside TimeDistributed")
     K, bias = b.with_bias(layer, s, [(windows.width, x.index.shape[1], filters)], (filters,))
     V = _windows(b, x, windows, K)
     if bias is not None:
@@ -71,8 +70,7 @@ def _windows(b: KerasBuild, x: NetworkValue, windows: WindowSteps, K: np.ndarray
     """(windows, filters, places, n) the kernel (width, n, filters) at the places of each window, without padding."""
     places, n = x.index.shape
     count, left = int(windows.count(places)), int(windows.left(np.array([places]))[0])
-    if count < 1:
-        b.refuse(f"has windows that are longer than {places} places")
+    b.refuse_if(count < 1, f"has windows that are longer than {places} places")
     ends = (count - 1) * windows.stride + windows.reach
     b.room(count, K.shape[2], max(ends, left + places), n)
     V = np.zeros((count, K.shape[2], max(ends, left + places), n), K.dtype)

@@ -28,8 +28,7 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         return b.emit(kind[:3], xs[0], np.array(value))
     else:
         b.plain(call)
-    if kind == "Subtract" and len(xs) != 2:
-        b.refuse(f"must have two inputs, it has {len(xs)}")
+    b.refuse_if(kind == "Subtract" and len(xs) != 2, f"must have two inputs, it has {len(xs)}")
     if len(xs) == 1:
         return xs[0]
     is_seen = kind == "Concatenate" and (b.version or "").startswith("3")
@@ -159,8 +158,7 @@ def _given(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> tuple[list
     for key, value in call.options.items():
         if key not in ("use_causal_mask", "return_attention_scores") or type(value) is not bool:
             b.refuse(f"is called with {key}, which is not understood")
-    if not 1 < len(xs) <= 3:
-        b.refuse(f"must have a query, a value and perhaps a key, it has {len(xs)} inputs")
+    b.refuse_if(not 1 < len(xs) <= 3, f"must have a query, a value and perhaps a key, it has {len(xs)} inputs")
     causal = bool(call.options.get("use_causal_mask")) or layer.settings.boolean("causal", False)
     return [b.with_steps(layer, x) for x in xs], causal
 
@@ -177,7 +175,7 @@ def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     query, value, key = xs[0], xs[1], xs[-1]
     weight, *scale = (np.full(query.width, number, np.float32) for number in reversed(numbers))
     if scale:
-        node = lrp.Affine(*scale)
+        node = lrp.Affine(scale[0])
         query, key = (b.vectors(node, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
     return _attention(b, layer, lrp.AdditiveAttention(weight, causal), [query, value, key])
 
@@ -198,8 +196,7 @@ def weighted_average(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> 
     layer = call.layer
     b.plain(call)
     x = b.with_steps(layer, xs[0])
-    if layer.settings.boolean("return_attention", False):
-        b.refuse("must have return_attention=False")
+    b.refuse_if(layer.settings.boolean("return_attention", False), "must have return_attention=False")
     (W,) = b.own_arrays(layer, [(x.width, 1)])
     b.skips_padding(x)
     return b.vectors(lrp.AttentionPool(W[:, 0]), x)
@@ -250,8 +247,7 @@ def sliced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkVal
     """x[:, -1], x[:, 2:], x[..., 0] and the like."""
     x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
     parts = _parts(b, as_list(call.options.get("slice_spec", list(call.others))), len(x.axes))
-    if parts[0] != slice(None):
-        b.refuse("must leave the batch as it is, and slice steps and features")
+    b.refuse_if(parts[0] != slice(None), "must leave the batch as it is, and slice steps and features")
     for axis, part in reversed([*enumerate(parts)]):  # an index takes its axis away
         if isinstance(part, int):
             x = b.operation("Gather", x, np.array(part), axis=axis)

@@ -87,8 +87,7 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     s = modern(b, layer.settings)
     layer = replace(layer, settings=s)
     windows, n, groups = layer.windows(), s.integer("filters"), s.integer("groups", 1)
-    if groups < 1 or x.width % groups:
-        b.refuse(f"groups must divide the {x.width} features, it is {groups}")
+    b.refuse_if(groups < 1 or x.width % groups, f"groups must divide the {x.width} features, it is {groups}")
     shape: Shape = (windows.width, x.width // groups, n)
     paths = list(b.paths(layer).values())
     if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
@@ -140,8 +139,7 @@ def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
 
 def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """LayerNormalization over the features."""
-    if layer.settings.boolean("rms_scaling", False):
-        b.refuse("rms_scaling=True is not supported")
+    b.refuse_if(layer.settings.boolean("rms_scaling", False), "rms_scaling=True is not supported")
     gamma, beta = _scale_and_center(b, layer, x.width)
     return b.vectors(lrp.LayerNorm(gamma, beta, layer.settings.number("epsilon", 0.001)), x)
 
@@ -158,8 +156,7 @@ def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
     groups = s.integer("groups", 32)
     if groups == -1:
         groups = width
-    if groups < 1 or width % groups:
-        b.refuse(f"groups must divide the {width} features, it is {groups}")
+    b.refuse_if(groups < 1 or width % groups, f"groups must divide the {width} features, it is {groups}")
     gamma, beta = _scale_and_center(b, layer, width)
     if x.has_steps and x.length is None:
         b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
@@ -177,16 +174,14 @@ def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """(x - mean) / sqrt(variance), of the data that the layer has seen."""
     s, paths = layer.settings, list(b.paths(layer).values())
-    if s.boolean("invert", False):
-        b.refuse("invert=True is not supported; use a Rescaling layer")
+    b.refuse_if(s.boolean("invert", False), "invert=True is not supported; use a Rescaling layer")
     if s.has("mean"):
         mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
     elif not paths:
         b.refuse("has no mean and variance in this file; call adapt before the model is saved")
     else:
         mean, var = b.take(layer, paths[:2], [(x.width,), (x.width,)])
-    if (var < 0).any():
-        b.refuse("has variances below 0")
+    b.refuse_if((var < 0).any(), "has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
     return _scaled(b, x, 1 / deviation, -mean / deviation)
 
@@ -260,8 +255,7 @@ def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps and features exchanged."""
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
-    if axes not in ([1, 2], [2, 1]):
-        b.refuse("must exchange the two axes of a series")
+    b.refuse_if(axes not in ([1, 2], [2, 1]), "must exchange the two axes of a series")
     return b.emit("Transpose", x, perm=[0, *axes])
 
 
@@ -290,8 +284,7 @@ def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
     size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
-    if size > 64:
-        b.refuse(f"size must be at most 64, it is {size}")
+    b.refuse_if(size > 64, f"size must be at most 64, it is {size}")
     wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
     return b.vectors(lrp.Reshape(width), wide, steps=x.steps * size)
 
