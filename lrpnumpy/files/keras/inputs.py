@@ -35,7 +35,9 @@ def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     if made.vocabulary is None:
         b.note("the file holds no vocabulary: inputs are token ids")
     length = as_length(port.shape[0]) if port.shape else None
-    return b.embedded_entry(x.values[0], made, length or STEPS, s.boolean("mask_zero", False) and port.steps)
+    has_mask = s.boolean("mask_zero", False) and port.steps
+    port.embedding, port.size, port.mask = made, made.size, 0.0 if has_mask else None
+    return b.of_entry(x.values[0], length or STEPS, mask=x.values[0] if has_mask else None)
 
 
 def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray) -> Embedding:
