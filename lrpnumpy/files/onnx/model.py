@@ -32,8 +32,7 @@ def with_constants(source: Source, graph: OperationGraph, given: Mapping[str, An
     constants = dict(graph.constants)
     for name, value in given.items():
         if name not in ports:
-            near = nearby(name, ports)
-            raise source.error("", f"has no input {name[:80]!r} that could be a constant{near}")
+            raise source.error("", f"has no input {name[:80]!r} that could be a constant{nearby(name, ports)}")
         port = ports.pop(name)
         array = np.asarray(value, np.int64 if port.integer else np.float32)
         dims = [n if isinstance(n, int) else 1 for n in port.dims or ()]

@@ -39,8 +39,7 @@ _GRAPH: Schema = {
     12: Field("output", _VALUE, True), 15: Field("sparse", {}, True),
 }  # fmt: skip
 _ATTRIBUTE[6] = Field("g", _GRAPH)
-_FUNCTION: Schema = {1: Field("name", "text"), 10: Field("domain", "text")}
-_MODEL: Schema = {2: Field("producer", "text"), 7: Field("graph", _GRAPH), 25: Field("functions", _FUNCTION, True)}
+_MODEL: Schema = {2: Field("producer", "text"), 7: Field("graph", _GRAPH), 25: Field("functions", {}, True)}
 
 # Numbers of ONNX' types to those of NumPy; float16 and bfloat16 become float32.
 _TYPES: dict[int, Any] = {
@@ -56,10 +55,7 @@ def parse(source: Source, path: Path, content: bytes) -> tuple[str, OperationGra
     if "graph" not in model:
         raise source.error("", "is not an ONNX file that can be read; it has no graph")
     if model["functions"]:
-        listed = ", ".join(sorted({repr(str(one.get("name", ""))[:80]) for one in model["functions"][:10]}))
-        raise source.error(
-            "", f"defines functions, {listed}, which are not supported; export it with today's torch.onnx.export"
-        )
+        raise source.error("", "defines functions, which are not supported; export it with today's torch.onnx.export")
     return model.get("producer", ""), _Parser(source, path).graph(model["graph"])
 
 
@@ -161,12 +157,10 @@ class _Parser:
         """A range of bytes of a file in the same folder, which must have a plain name and not be a link."""
         said = {one.get("key", ""): one.get("value", "") for one in pairs}
         name = said.get("location", "")
-        if len(said) < len(pairs):
-            raise self.source.error(where, "has the place of its numbers twice")
         plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
-        if not plain or os.path.basename(name) != name:
+        if not plain or os.path.basename(name) != name or len(said) < len(pairs):
             raise self.source.error(
-                where, f"is stored in {name[:80]!r}; only a file in the same folder, by its plain name, is opened"
+                where, f"is stored in {name[:80]!r}; only one file in the same folder, by its plain name, is opened"
             )
         try:
             offset, length = (int(said.get(key) or default) for key, default in (("offset", 0), ("length", nbytes)))
