@@ -781,7 +781,7 @@ REFUSED_VECTORS = {
     "has transA": tensor("G", G) + node("Gemm", ["i", "G"], ["h"], transA=1),
     "a bias that differs between sequences": tensor("G", G) + tensor("b", G) + node("Gemm", ["i", "G", "b"], ["h"]),
     "has 2 axes, for a window of 1": tensor("K", weights("K", H, H, 3)) + node("Conv", ["i", "K"], ["h"]),
-    "weights of less than three axes": tensor("G", G) + node("Conv", ["i", "G"], ["h"]),
+    "has 2 axes, for a window of 0": tensor("G", G) + node("Conv", ["i", "G"], ["h"]),
     "takes all numbers together": node("ReduceSum", ["i"], ["h"]),
     "over the steps or over features": node("ReduceSum", ["i"], ["h"], axes=[0]),
     "as a sum or a mean over one axis": node("ReduceMax", ["i"], ["h"], axes=[1]),

@@ -73,14 +73,12 @@ def reshaped(net: NetworkBuild, flow: NetworkValue, target: Sequence[Any]) -> Ne
     before = net.shape(flow)
     wanted = _resolved(net, flow, list(target))
     parts = groups(before, wanted)
-    if parts is None:
-        return reshaped(net, net.flattened(flow), wanted)
     made: list[tuple[str, int]] = []
-    for ins, outs in parts:
+    for ins, outs in parts or [([], [])]:
         part = _regrouped(net, [(flow.axes[k], before[k]) for k in ins], [wanted[k] for k in outs], flow)
-        if part is None and flow.axes == SERIES and len(wanted) == 3 and wanted[0] == before[0]:
-            return net.vectors(Reshape(wanted[2]), flow, steps=wanted[1])
-        if part is None:
+        if part is None or parts is None:
+            if flow.axes == SERIES and len(wanted) == 3 and wanted[0] == before[0]:
+                return net.vectors(Reshape(wanted[2]), flow, steps=wanted[1])
             return reshaped(net, net.flattened(flow), wanted)
         made += part
     shape = [n for axis, n in made if axis == "F"]
@@ -138,8 +136,6 @@ def _reshape(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values:
     before = net.shape(flow)
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
-        if at < 0:
-            at += len(before)
         return reshaped(net, flow, [product(before[:at]), product(before[at:])])
     target = _shape(net, node, values)
     if not node.attributes.get("allowzero", 0):
@@ -155,10 +151,10 @@ def _slice(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: V
         start, stop = (_from_end(net, one, size) for one in (start, stop))
         low, high = bounds(start, stop, step)
         if isinstance(size, int):
-            every = range(size)[low:high:step]
-            if every == range(size):
-                continue
-        elif step == 1 and low in (0, None) and high is None:
+            takes_all = range(size)[low:high:step] == range(size)
+        else:
+            takes_all = step == 1 and low in (0, None) and high is None
+        if takes_all:
             continue
         if flow.axes[k] == "F":
             flow = flow.taking(k, slice(low, high, step))
@@ -177,9 +173,7 @@ def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
     behind = position - size
     if isinstance(behind, Dim):
         net.refuse("takes a position that is not known")
-    if behind < 0:
-        return behind
-    return LAST
+    return behind if behind < 0 else LAST
 
 
 def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: int | None, step: int) -> NetworkValue:
@@ -193,36 +187,27 @@ def _some_steps(net: NetworkBuild, flow: NetworkValue, low: int | None, high: in
         if len(taken) == 1:
             return net.one_step(flow, taken[0], keep=True)
         left: Any = len(taken) or net.refuse("takes no step")
-    elif (low, high) == (-1, None):
-        return net.one_step(flow, -1, keep=True)
-    elif low in (0, None) and high == 1:
-        return net.one_step(flow, 0, keep=True)
     elif step > 1:
         left = Dim.named(f"{net.where} {len(net.nodes)}")
     else:
         begin, end = (one + steps * (one < 0) for one in (low or 0, high or 0))
-        if high is None:
-            end = steps
-        left = end - begin
+        left = (steps if high is None else end) - begin
         if left == 1:
             return net.one_step(flow, low or 0, keep=True)
-    made = net.apply(Slice(low, high, step), flow, steps=left)
-    net.stepped.setdefault(left, made.values[0])
-    return made
+    return net.apply(Slice(low, high, step), flow, steps=left)
 
 
 def gather(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
     """Places of an axis, or the vectors of token ids."""
     axis = node.attributes.get("axis", 0)
-    if "index" in node.attributes:  # of a live module
-        values = [values[0], node.attributes["index"]]
-    if isinstance(values[1], (int, Dim)):
-        values = [values[0], np.asarray(values[1])]
-    if isinstance(values[1], NetworkValue):
+    positions = node.attributes["index"] if "index" in node.attributes else values[1]  # of a live module, or ONNX
+    if isinstance(positions, NetworkValue):
         if isinstance(values[0], NetworkValue) or axis != 0:
             net.refuse("takes positions that are known only when the network runs, which is not supported")
-        return net.embedded(net.constant(values[0], "the vectors of its tokens"), values[1])
-    flow, index = net.flow(values[0]), net.constant(values[1], "its positions")
+        return net.embedded(net.constant(values[0], "the vectors of its tokens"), positions)
+    if isinstance(positions, (int, Dim)):
+        positions = np.asarray(positions)
+    flow, index = net.flow(values[0]), net.constant(positions, "its positions")
     k = net.axis(flow, axis)
     size = net.shape(flow)[k]
     if flow.axes[k] == "F":
@@ -255,12 +240,10 @@ def _step_of_each(net: NetworkBuild, flow: NetworkValue, k: int, position: Any) 
     """One step of each sequence, where batch and steps are one axis: the position is T n + step, or n + N step."""
     split = reshaped(net, flow, _apart(net, flow))
     sequence = index_along(net.batch)
-    if flow.axes[k] == "NT":
-        step = position - sequence * flow.steps
-    else:
+    step = position - sequence * flow.steps
+    if flow.axes[k] == "TN":
         step = divided(position - sequence, net.batch)
-    if step is None:
-        net.refuse("takes positions that are not known")
+    net.refuse_if(step is None, "takes positions that are not known")
     return net.one_step(split, _from_end(net, step, flow.steps), keep=False)
 
 

@@ -81,68 +81,48 @@ def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tu
     return flow, at - 2
 
 
-def _window(net: NetworkBuild, node: OperationNode, flow: NetworkValue, at: int, width: int) -> tuple[int, int, Any]:
-    """Stride, dilation and padding along the steps."""
-    get = node.attributes.get
-    rank = len(flow.axes) - 2
+def _windows(
+    net: NetworkBuild, node: OperationNode, flow: NetworkValue, kernel: Sequence[int]
+) -> tuple[NetworkValue, WindowSteps]:
+    """A flow (N, F, T), whose padding is part of the windows, and the windows along its steps."""
+    flow, at = _spatial(net, flow, kernel)
+    get, rank = node.attributes.get, len(kernel)
     stride, dilation = (int((get(name) or [1] * rank)[at]) for name in ("strides", "dilations"))
     pads = [*(get("pads") or [0] * 2 * rank)]
     auto = get("auto_pad", "NOTSET")
-    padding: Any = (int(pads[at]), int(pads[at + rank]))
-    if auto == "SAME_UPPER":
-        padding = "same"
-    elif auto == "VALID":
-        padding = (0, 0)
-    elif auto != "NOTSET" or any(n for k, n in enumerate(pads) if k % rank != at):
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER") or any(n for k, n in enumerate(pads) if k % rank != at):
         net.refuse("pads an axis that is not the steps, or by auto_pad SAME_LOWER, which is not supported")
-    if flow.pad != (0, 0):
-        if isinstance(padding, str):
-            net.refuse("has padding twice")
-        padding = (padding[0] + flow.pad[0], padding[1] + flow.pad[1])
-    return stride, dilation, padding
-
-
-def _plain(padding: Any) -> Any:
-    if padding == (0, 0):
-        return "valid"
-    return padding
+    padding: Any = (int(pads[at]) + flow.pad[0], int(pads[at + rank]) + flow.pad[1])
+    net.refuse_if(auto == "SAME_UPPER" and any(padding), "has padding twice")
+    if not any(padding):
+        padding = "same" if auto == "SAME_UPPER" else "valid"
+    return replace(flow, pad=(0, 0)), WindowSteps(kernel[at], stride, dilation, padding)
 
 
 def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     W, d = net.constant(values[1], "its weights"), net.given(values, 2, "its bias")
-    net.refuse_if(W.ndim < 3, "has weights of less than three axes")
     get = node.attributes.get
     plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
-    if plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
+    if W.ndim > 2 and plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
         return net.dense(flow, net.axis(flow, 1), W.reshape(W.shape[:2]), d)
-    flow, at = _spatial(net, flow, W.shape[2:])
-    out, width = len(W), W.shape[2 + at]
-    stride, dilation, padding = _window(net, node, flow, at, width)
-    K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
-    layer = lrp.Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
-    steps = net.after(flow, layer.windows)
+    flow, windows = _windows(net, node, flow, W.shape[2:])
+    out, inputs = W.shape[:2]
+    K = W.reshape(out, inputs, windows.width).transpose(0, 2, 1)
+    layer = lrp.Conv1D(K, d, windows.stride, windows.dilation, windows.padding, int(get("group", 1)))
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
-    made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
-    net.stepped.setdefault(steps, made.values[0])
-    return made
+    return net.apply(layer, flow, index=index, steps=net.after(flow, windows))
 
 
 def _pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
-    kernel = numbers(node.attributes.get("kernel_shape") or [])
-    flow, at = _spatial(net, flow, kernel)
-    stride, dilation, padding = _window(net, node, flow, at, kernel[at])
-    if dilation != 1 or node.attributes.get("ceil_mode", 0) or (flow.pad != (0, 0) and node.op == "MaxPool"):
+    is_padded = flow.pad != (0, 0)
+    flow, windows = _windows(net, node, flow, numbers(node.attributes.get("kernel_shape") or []))
+    if windows.dilation != 1 or node.attributes.get("ceil_mode", 0) or (is_padded and node.op == "MaxPool"):
         net.refuse("has dilation, ceil_mode or zeros as padding, which are not supported")
-    windows = WindowSteps(kernel[at], stride, 1, padding)
-    steps = net.after(flow, windows)
-    if node.op == "MaxPool":
-        layer: lrp.Layer = lrp.MaxPool1D(kernel[at], stride, _plain(padding))
-    else:
-        counts = bool(node.attributes.get("count_include_pad", 0)) or flow.pad != (0, 0)
-        layer = lrp.AvgPool1D(kernel[at], stride, _plain(padding), counts)
-    made = net.apply(layer, replace(flow, pad=(0, 0)), steps=steps)
-    net.stepped.setdefault(steps, made.values[0])
-    return made
+    layer: lrp.Layer = lrp.MaxPool1D(windows.width, windows.stride, windows.padding)
+    if node.op == "AveragePool":
+        counts = bool(node.attributes.get("count_include_pad", 0)) or is_padded
+        layer = lrp.AvgPool1D(windows.width, windows.stride, windows.padding, counts)
+    return net.apply(layer, flow, steps=net.after(flow, windows))
 
 
 def _global_pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:

@@ -298,7 +298,10 @@ class NetworkBuild:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         name = self.put(layer, *(flow.values[0] for flow in made))
-        return replace(made[0], values=(name,), **change)
+        result = replace(made[0], values=(name,), **change)
+        if result.has_steps:
+            self.stepped.setdefault(result.steps, name)
+        return result
 
     def vectors(self, layer: lrp.Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
         """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
