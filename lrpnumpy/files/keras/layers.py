@@ -23,8 +23,9 @@ from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
 from lrpnumpy.files.keras.build import AT_PLACES, MASK_OPERATIONS, KerasBuild, Meaning, by_custom, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.keras.inside import at_places
+from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.files.safe import Fields, Shape, nearby
+from lrpnumpy.layers.windows import WindowSteps
 
 OneInput = Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]
 # Layers that change nothing once a network is trained.
@@ -56,8 +57,6 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """TimeDistributed: at every step what the layer inside does."""
     if not x.probability:
         x = b.with_steps(layer, x)
-    if layer.kind == "TimeDistributedDense":
-        return dense(b, layer, b.value(layer, x))
     inner = layer.settings.object("layer")
     kind, settings = inner.string("class_name"), inner.object("config").value
     if len(x.axes) == 4 and kind in AT_PLACES:
@@ -71,8 +70,7 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     if settings.get("axis") in (1, [1]):  # the features of one step
         settings = {**settings, "axis": -1}
     at_step = replace(layer, kind=kind, settings=Fields(b.source, layer.settings.where, settings))
-    made = MEANINGS[kind](b, KerasCall(at_step), [x])
-    assert isinstance(made, NetworkValue)
+    (made,) = as_list(MEANINGS[kind](b, KerasCall(at_step), [x]))
     return made
 
 
@@ -158,16 +156,11 @@ def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
         groups = width
     b.refuse_if(groups < 1 or width % groups, f"groups must divide the {width} features, it is {groups}")
     gamma, beta = _scale_and_center(b, layer, width)
-    if x.has_steps and x.length is None:
-        b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
-    flat = x
-    if x.has_steps:
-        flat = b.flattened(x)
-    eps, last = s.number("epsilon", 0.001), len(flat.axes) - 1
-    parts = []
-    for features in np.split(np.arange(width), groups):
-        part = flat.taking(last, features)
-        parts.append(b.apply(lrp.LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
+    flat = b.flattened(x) if x.has_steps else x
+    last = len(flat.axes) - 1
+    parts = [flat.taking(last, features) for features in np.split(np.arange(width), groups)]
+    node = lrp.LayerNorm(np.ones(parts[0].width, np.float32), eps=s.number("epsilon", 0.001))
+    parts = [b.apply(node, part) for part in parts]
     return b.affine(b.settled(b.rows(b.operation("Concat", *parts, axis=last))), gamma, beta)
 
 
@@ -177,9 +170,8 @@ def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkV
     b.refuse_if(s.boolean("invert", False), "invert=True is not supported; use a Rescaling layer")
     if s.has("mean"):
         mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
-    elif not paths:
-        b.refuse("has no mean and variance in this file; call adapt before the model is saved")
     else:
+        b.refuse_if(not paths, "has no mean and variance in this file; call adapt before the model is saved")
         mean, var = b.take(layer, paths[:2], [(x.width,), (x.width,)])
     b.refuse_if((var < 0).any(), "has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
@@ -207,6 +199,81 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
     return np.broadcast_to(np.array(values, np.float32), width)
 
 
+# ------------------------------------------------------------------------------------------------- inside each step
+#
+# Records (steps, places, n): the numbers of a step are one vector, so a convolution inside it is a matrix, and a
+# maximum is one of several vectors.
+
+
+def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """The output of a layer inside each step."""
+    layer.channels_last()
+    b.room(x.width)
+    x = b.value(layer, x)
+    if layer.kind == "Flatten":
+        return _shaped(x, -1)
+    if layer.kind == "Conv1D":
+        return _conv_inside(b, layer, x)
+    return _pool_inside(b, layer, x)
+
+
+def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
+    """The same as features, or as places and features, with the numbers in `shape`."""
+    return replace(x, axes=("N", "T", "F", "F")[: 2 + len(shape)], index=x.index.reshape(shape))
+
+
+def _conv_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    s, windows, filters = layer.settings, layer.windows(), layer.settings.integer("filters")
+    b.refuse_if(s.integer("groups", 1) != 1, "has groups, which is not supported inside TimeDistributed")
+    K, bias = b.with_bias(layer, s, [(windows.width, x.index.shape[1], filters)], (filters,))
+    V = _matrix_of(b, x, windows, K)
+    if bias is not None:
+        bias = np.tile(bias, len(V))
+    return apply(b, layer, _at_steps(b, x, V, bias), function(b, layer, s))
+
+
+def _pool_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """MaxPooling1D and AveragePooling1D, or with Global all places together."""
+    places, n = x.index.shape
+    size = stride = places
+    is_global = layer.kind.startswith("Global")
+    if not is_global:
+        size = layer.number("pool_size", 2)
+        stride = layer.number("strides", size)
+    windows = WindowSteps(size, stride, 1, layer.one_of("padding", ("valid", "same"), "valid"))
+    V = _matrix_of(b, x, windows, np.broadcast_to(np.eye(n, dtype=np.float32), (size, n, n)))
+    if "Average" in layer.kind:
+        out = _at_steps(b, x, V / V.sum(axis=(2, 3), keepdims=True), None)
+    else:
+        first = np.arange(len(V)) * stride - int(windows.left(np.array([places]))[0])
+        inside = [np.clip(first + w, 0, places - 1) for w in range(size)]  # padding counts for the place at the edge
+        flat = _shaped(x.taking(2, inside[0]), -1)
+        for index in inside[1:]:
+            flat = extreme(b, layer, "Maximum", flat, _shaped(x.taking(2, index), -1))
+        out = _shaped(flat, len(V), n)
+    return _shaped(out, n) if is_global else out
+
+
+def _matrix_of(b: KerasBuild, x: NetworkValue, windows: WindowSteps, K: np.ndarray) -> np.ndarray:
+    """(windows, filters, places, n) the kernel (width, n, filters) at the places of each window, without padding."""
+    places, n = x.index.shape
+    count, left = int(windows.count(places)), int(windows.left(np.array([places]))[0])
+    b.refuse_if(count < 1, f"has windows that are longer than {places} places")
+    ends = (count - 1) * windows.stride + windows.reach
+    b.room(count, K.shape[2], max(ends, left + places), n)
+    V = np.zeros((count, K.shape[2], max(ends, left + places), n), K.dtype)
+    for k in range(count):
+        begin = k * windows.stride
+        V[k, :, begin : begin + windows.reach : windows.dilation] = K.transpose(2, 0, 1)
+    return V[:, :, left : left + places]
+
+
+def _at_steps(b: KerasBuild, x: NetworkValue, V: np.ndarray, bias: np.ndarray | None) -> NetworkValue:
+    """V at each step, whose rows are windows and filters."""
+    flat = _shaped(x, -1)
+    return _shaped(b.dense(flat, 2, V.reshape(-1, flat.width), bias), *V.shape[:2])
+
+
 # --------------------------------------------------------------------------------------------------- steps and shapes
 
 
@@ -216,8 +283,8 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     size = layer.number(s.first("pool_length", "pool_size"), 2)
     stride = layer.number(s.first("stride", "strides"), size)
     padding = layer.one_of(s.first("border_mode", "padding"), ("valid", "same"), "valid")
-    kinds = {"Max": lrp.MaxPool1D, "Ave": lrp.AvgPool1D, "Avg": lrp.AvgPool1D}
-    node = kinds[layer.kind[:3]](size, stride, padding)
+    kind = lrp.MaxPool1D if "Max" in layer.kind else lrp.AvgPool1D
+    node = kind(size, stride, padding)
     return b.vectors(node, x, steps=b.after(x, node.windows))
 
 
@@ -230,9 +297,7 @@ def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     else:
         b.skips_padding(x)
         out = b.vectors(lrp.Mean(), x)
-    if layer.settings.boolean("keepdims", False):
-        return b.vectors(lrp.Repeat(1), out, steps=1)
-    return out
+    return b.vectors(lrp.Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
 
 
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -310,8 +375,7 @@ def _one(f: OneInput, takes: OneInput = lambda b, layer, x: x) -> Meaning:
 
     def meaning(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         b.plain(call)
-        if len(xs) != 1:
-            call.layer.refuse(f"must have one input, it has {len(xs)}")
+        b.refuse_if(len(xs) != 1, f"must have one input, it has {len(xs)}")
         return f(b, call.layer, takes(b, call.layer, xs[0]))
 
     return meaning
@@ -320,7 +384,8 @@ def _one(f: OneInput, takes: OneInput = lambda b, layer, x: x) -> Meaning:
 MEANINGS: dict[str, Meaning] = {
     **dict.fromkeys(NO_OPS, _one(idle)),
     "Dense": _one(dense, KerasBuild.value),
-    **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), _one(each_step)),
+    "TimeDistributed": _one(each_step),
+    "TimeDistributedDense": _one(dense, KerasBuild.with_steps),
     **dict.fromkeys(("Conv1D", "Convolution1D"), _one(conv, _series)),
     **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), _one(depthwise, _series)),
     "BatchNormalization": _one(batch_norm, _features),
