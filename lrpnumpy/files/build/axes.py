@@ -171,8 +171,7 @@ def _from_end(net: NetworkBuild, position: Any, size: Any) -> int:
     if not isinstance(position, Dim):
         return int(position)
     behind = position - size
-    if isinstance(behind, Dim):
-        net.refuse("takes a position that is not known")
+    net.refuse_if(isinstance(behind, Dim), "takes a position that is not known")
     return behind if behind < 0 else LAST
 
 

@@ -208,8 +208,7 @@ class _Run(NetworkBuild):
                 continue
             taken = [values.get(name) for name in node.inputs]
             for name, value in zip(node.inputs, taken, strict=True):
-                if name and value is None:
-                    self.refuse(f"takes the value {name[:80]!r}, which no node before it makes")
+                self.refuse_if(name and value is None, f"takes the value {name[:80]!r}, which no node before it makes")
             made = self.node(node, taken, values, depth)
             for name, value in zip(node.outputs, made, strict=False):
                 if name and value is not None:

@@ -150,8 +150,7 @@ class NetworkBuild:
         """An array, or a refusal that names what must be constant."""
         if isinstance(value, Unknown):
             self.refuse(f"must have {what} as constants; {value.where} {value.reason}")
-        if not isinstance(value, (np.ndarray, Spread)):
-            self.refuse(f"must have {what} as constants")
+        self.refuse_if(not isinstance(value, (np.ndarray, Spread)), f"must have {what} as constants")
         return np.asarray(array_of(value))
 
     def given(self, values: Sequence[Any], place: int, what: str) -> np.ndarray | None:
@@ -162,8 +161,7 @@ class NetworkBuild:
 
     def flow(self, value: Any) -> NetworkValue:
         """A value of the network, or a refusal."""
-        if not isinstance(value, NetworkValue):
-            self.refuse("must take a value of the network as its first input")
+        self.refuse_if(not isinstance(value, NetworkValue), "must take a value of the network as its first input")
         return value
 
     def axis(self, flow: NetworkValue, number: Any) -> int:

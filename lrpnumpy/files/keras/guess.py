@@ -105,19 +105,15 @@ def guess(source: Source, groups: Groups, hints: Hints, beside: Groups = ()) -> 
         and all(kinds.count(part.kind) == 1 for part in parts if part.name in placed)
     )
     if not is_clear:
-        advice = "pass config, the JSON of model.to_json(), a text or the path of a file"
-        if placed:
-            advice += f", of a functional model in which layers are called {', '.join(placed)[:200]} as in the file"
         raise source.error(
             "",
             "holds Keras weights without their configuration, which do not show how the layers are connected; "
-            f"{_proposal(source, every, parts, names, misfits)}{advice}; or {_SAVE}",
+            f"{_proposal(source, every, parts, names, misfits)}pass config, the JSON of model.to_json() or the path of "
+            f"such a file, with layers named as in the weights; or {_SAVE}",
         )
     how = f"taken as {', '.join(kinds)} in this order"
-    if placed:
-        how += f", {', '.join(placed)} placed where the shapes fit"
-    if empty:
-        how += f", {', '.join(empty)} without arrays left out"
+    for some, what in ((placed, "placed where the shapes fit"), (empty, "without arrays left out")):
+        how += f", {', '.join(some)} {what}" if some else ""
     pools = [_READOUT_LAYERS[name] for name in idle if name in _READOUT_LAYERS]
     return _described(source, every, hints, [LayerHint(name, {}) for name in names], how, *pools[-1:])
 
@@ -138,10 +134,7 @@ def _proposal(
     layers = [*names[:behind], *pools, *names[behind:]]
     text = f"say layers={layers}, and confirm their order and the activations, such as 'relu', which no array shows"
     if misfits:
-        text += (
-            f"; no layer before it fits {', '.join(misfits[:10])}, which may be another output or a branch: leave out "
-            "what the scores do not use"
-        )
+        text += f"; no layer before it fits {', '.join(misfits[:10])}, which may be a branch or an output to leave out"
     return f"{text}; or "
 
 
@@ -208,10 +201,7 @@ def _described(
         assumed.append("normalizations with epsilon 0.001")
     if unused := [name for name, paths in groups.items() if paths and name not in parts]:
         assumed.append(f"arrays that are not used: {', '.join(unused)[:300]}")
-    text = (
-        f"holds weights without their configuration: {how}, with {', '.join(assumed)}; confirm it by check=(x, y), or "
-        "correct it by layers=, readout= and output="
-    )
+    text = f"holds weights without their configuration: {how}, with {', '.join(assumed)}; check=(x, y) confirms it"
     if readout in _POOLS and not pools:
         behind = _behind_steps([step.name for step in steps], parts.values())
         steps = [*steps[:behind], LayerHint(readout, {}), *steps[behind:]]
@@ -229,11 +219,8 @@ def _with_settings(source: Source, part: _Part, settings: dict[str, Any]) -> _Pa
     padding = settings.get("padding", "valid")
     known = {"padding"} if part.kind == "Conv1D" else set()
     if set(settings) - known or padding not in _PADDINGS:
-        raise source.error(
-            "",
-            f"layers takes no settings except conv(padding=same), one of {', '.join(_PADDINGS)}, for a Conv1D, got "
-            f"{settings} for {part.name[:80]!r}, a {part.kind}",
-        )
+        known_paddings = f"conv(padding=same), one of {', '.join(_PADDINGS)}, for a Conv1D"
+        raise source.error(part.name[:80], f"layers takes no settings except {known_paddings}, got {settings}")
     return part._replace(settings={**part.settings, **settings})
 
 

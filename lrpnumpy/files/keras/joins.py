@@ -236,8 +236,7 @@ def operation(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Network
     kind, axis = call.layer.kind, without_list(call.setting("axis"))
     x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
     b.plain(call.without("axis", "keepdims"))
-    if call.setting("initial") is not None:
-        b.refuse("must have no initial value")
+    b.refuse_if(call.setting("initial") is not None, "must have no initial value")
     if type(axis) is not int or axis % (len(x.axes) + (kind == "ExpandDims")) < 1:
         b.refuse(f"must be over one axis, that of the steps or of the features, it has {axis!r:.40}")
     return b.emit(_OPERATIONS[kind], x, axes=[axis], keepdims=bool(call.setting("keepdims")))
