@@ -89,7 +89,7 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
         for x, other, gate in ((a, b, "second"), (b, a, "first")):
             if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
                 return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
-            if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
+            if other.part_of[:1] == ("1 + erf",) and is_same(other.part_of[1], x):
                 made = net.each(lrp.Activation("gelu"), other.part_of[1])
                 return replace(made, values=(), part_of=("twice", made))
             before = net.node_of(other)
@@ -109,13 +109,9 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
     if scores.part_of[:1] == ("scores",):
         _, query, key, scale = scores.part_of
         first, value = net.rows(query).values[0], net.rows(x).values[0]
-        keys = []
-        if not is_same(key, x):
-            keys = [name for name in net.rows(key).values if name != value]
+        keys = [] if is_same(key, x) else [name for name in net.rows(key).values if name != value]
         name = net.put(lrp.Attention(scale), first, value, *keys)
-        axes: tuple[str, ...] = VECTOR
-        if query.has_steps:
-            axes = SERIES
+        axes = SERIES if query.has_steps else VECTOR
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
     pool = _pool(net, name, x.values[0])
@@ -153,16 +149,8 @@ def _pool(net: NetworkBuild, name: str, x: str) -> lrp.AttentionPool | None:
     before = net.nodes.get(name)
     W = b = None
     if before is not None and isinstance(before.layer, lrp.Activation) and before.layer.activation == "tanh":
-        inner = _linear(net, before.inputs[0])
-        if inner is None and before.inputs[0] == x:
-            size = net.sizes[x].width
-            inner = np.eye(size, dtype=np.float32), np.zeros(size, np.float32), x
-        if inner is None:
-            return None
-        W, b, name = inner
-    if name != x:
-        return None
-    return lrp.AttentionPool(v[0], W, b, float(c[0]))
+        W, b, name = _linear(net, before.inputs[0]) or (None, None, "")
+    return lrp.AttentionPool(v[0], W, b, float(c[0])) if name == x else None
 
 
 def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
@@ -230,11 +218,8 @@ def _is_positive(net: NetworkBuild, name: str) -> bool:
     node = net.nodes.get(name)
     if node is None or isinstance(node.layer, lrp.Square):
         return node is not None
-    if isinstance(node.layer, lrp.Affine) and ((node.layer.s < 0).any() or (node.layer.t < 0).any()):
-        return False
-    if isinstance(node.layer, lrp.Dense) and ((node.layer.V < 0).any() or node.layer.d.any()):  # type: ignore[union-attr]
-        return False
     keeps = isinstance(node.layer, (lrp.Add, lrp.Affine, lrp.Concat, lrp.Dense, lrp.Slice))
+    keeps = keeps and all((array >= 0).all() for _, array in node.layer.all_arrays())
     return keeps and all(_is_positive(net, one) for one in node.inputs)
 
 

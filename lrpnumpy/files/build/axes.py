@@ -5,6 +5,7 @@ A function takes the network, the node and the values of its inputs, and returns
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from lrpnumpy.files.build.constants import LAST, axes_of, bounds, numbers, pieces, setting, slices
 from lrpnumpy.files.build.network import SERIES, Baked, NetworkBuild, NetworkValue, exchanged
-from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, name_of, product
+from lrpnumpy.files.build.sizes import Dim, divided, groups, index_along, name_of
 from lrpnumpy.files.operations import INTEGERS, OperationNode
 from lrpnumpy.layers import Pad, Reshape, Reverse, Slice
 
@@ -88,11 +89,11 @@ def reshaped(net: NetworkBuild, flow: NetworkValue, target: Sequence[Any]) -> Ne
 def _resolved(net: NetworkBuild, flow: NetworkValue, target: list[Any]) -> list[Any]:
     """Sizes without -1."""
     before = net.shape(flow)
-    total, known, at = product(before), product([n for n in target if n != -1]), [*target].count(-1)
+    total, known, at = math.prod(before), math.prod([n for n in target if n != -1]), [*target].count(-1)
     net.refuse_if(at > 1, "has a shape with two open sizes")
     if at:
         target[target.index(-1)] = divided(total, known)
-    if (at and None in target) or product(target) != total:
+    if (at and None in target) or math.prod(target) != total:
         for has, wants in zip(_apart(net, flow), target, strict=False):
             if (name := name_of(has)) and isinstance(wants, int) and wants > 0:
                 raise Baked(net.where, f"needs {wants} where the inputs have another size", name, wants)
@@ -117,7 +118,7 @@ def _regrouped(
         at = max(names, default=-1) + 1
         names |= next(({k: kind} for k in range(at, len(outs)) if outs[k] == sizes[kind]), {})
     if len(names) < len(kinds) or any(n != 1 for k, n in enumerate(outs) if k not in names):
-        both = product([sizes[kind] for kind in kinds])
+        both = math.prod([sizes[kind] for kind in kinds])
         names = next(({k: kinds} for k, n in enumerate(outs) if n == both), {})
     if not names:
         return None
@@ -136,7 +137,7 @@ def _reshape(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values:
     before = net.shape(flow)
     if node.op == "Flatten":
         at = node.attributes.get("axis", 1)
-        return reshaped(net, flow, [product(before[:at]), product(before[at:])])
+        return reshaped(net, flow, [math.prod(before[:at]), math.prod(before[at:])])
     target = _shape(net, node, values)
     if not node.attributes.get("allowzero", 0):
         target[: len(before)] = [n or size for n, size in zip(target, before, strict=False)]
@@ -296,7 +297,7 @@ def _expand(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: 
     """Broadcasting, of a vector to steps too."""
     given = _shape(net, node, values)
     if node.op == "Tile":
-        given = [product([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
+        given = [math.prod([n, m]) for n, m in zip(net.shape(flow), given, strict=True)]
     flow = flow.widened(range(max(0, len(given) - len(flow.axes))))
     given = [1] * (len(flow.axes) - len(given)) + given
     for k, wanted in enumerate(given):

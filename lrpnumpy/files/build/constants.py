@@ -74,16 +74,12 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
 
 def array_of(value: Any) -> Any:
     """A constant as an array, also where it is spread along an axis of open size."""
-    if isinstance(value, Spread):
-        return value.array
-    return value
+    return value.array if isinstance(value, Spread) else value
 
 
 def as_list(made: Any) -> list[Any]:
     """The outputs of an operation, which gives a list where it has several."""
-    if isinstance(made, list):
-        return made
-    return [made]
+    return made if isinstance(made, list) else [made]
 
 
 def _settled(array: Any) -> np.ndarray:
@@ -146,9 +142,7 @@ def setting(node: OperationNode, name: str, values: Sequence[Any], place: int) -
 def axes_of(node: OperationNode, values: Sequence[Any]) -> tuple[int, ...] | None:
     """The axes that a node is about; None where it does not say."""
     given = setting(node, "axes", values, 1)
-    if given is None:
-        return None
-    return tuple(numbers(given))
+    return None if given is None else tuple(numbers(given))
 
 
 def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]:
@@ -156,12 +150,10 @@ def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, A
     starts, stops, axes, steps = (
         setting(node, name, values, k) for k, name in enumerate(("starts", "ends", "axes", "steps"), 1)
     )
-    starts, stops = listed(starts), listed(stops)
-    if axes is None:
-        axes = range(len(starts))
-    if steps is None:
-        steps = [1] * len(starts)
-    return list(zip(numbers(axes), starts, stops, numbers(steps), strict=True))
+    starts, count = listed(starts), np.size(starts)
+    axes = range(count) if axes is None else numbers(axes)
+    steps = [1] * count if steps is None else numbers(steps)
+    return list(zip(axes, starts, listed(stops), steps, strict=True))
 
 
 def bounds(start: Any, stop: Any, step: int) -> tuple[int | None, int | None]:
@@ -209,10 +201,7 @@ def _gather(fold: _Fold, x: Any, index: Any) -> Any:
 
 def _known(shape: Any) -> list[int]:
     """A shape with 1 for sizes that are open."""
-    found = listed(shape)
-    for k, one in enumerate(found):
-        found[k] = 1 if isinstance(one, Dim) else int(one)
-    return found
+    return [1 if isinstance(one, Dim) else int(one) for one in listed(shape)]
 
 
 def _counted(fold: _Fold, shape: Any) -> list[int]:

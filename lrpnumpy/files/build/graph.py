@@ -107,9 +107,7 @@ def _understood(
 
 
 def _meanings(port: OperationInput, count: int) -> tuple[str, ...]:
-    rank = 3
-    if port.dims is not None:
-        rank = len(port.dims)
+    rank = 3 if port.dims is None else len(port.dims)
     if rank == 1 and (count == 1 or not port.integer):
         return ("T", "N")
     return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))

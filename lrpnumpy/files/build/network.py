@@ -19,7 +19,7 @@ import numpy as np
 from lrpnumpy import layers as lrp
 from lrpnumpy.checks import UserCodeError
 from lrpnumpy.files.build.constants import Spread, Unknown, array_of
-from lrpnumpy.files.build.sizes import Dim, product
+from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers.windows import WindowSteps
@@ -183,7 +183,7 @@ class NetworkBuild:
             self.refuse(f"has {len(axes)} axes, as images have, which are not supported")
         self.refuse_if(known != shape, "must have a known number of features; export the model with it")
         self.room(*known)
-        index = np.arange(product(known)).reshape(known)
+        index = np.arange(math.prod(known)).reshape(known)
         steps = dict(zip(axes, dims, strict=True)).get("T", 1)
         self.sizes[key] = lrp.Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
@@ -236,7 +236,7 @@ class NetworkBuild:
     def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
         known, of_features = {"N": self.batch, "T": flow.steps}, iter(flow.index.shape)
-        return [next(of_features) if axis == "F" else product([known[one] for one in axis]) for axis in flow.axes]
+        return [next(of_features) if axis == "F" else math.prod([known[one] for one in axis]) for axis in flow.axes]
 
     def taken(self, flow: NetworkValue) -> NetworkValue:
         """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
@@ -519,9 +519,7 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        layer = getattr(last, "layer", None)
-        is_sigmoid = isinstance(layer, lrp.Activation) and layer.activation == "sigmoid"
-        if last is not None and is_sigmoid and output == "linear":
+        if last is not None and output == "linear" and last.layer.described() == lrp.Activation("sigmoid").described():
             name, output = last.inputs[0], "sigmoid"
         if output != "linear":
             self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")

@@ -105,14 +105,6 @@ def sizes(values: Sequence[Any]) -> np.ndarray:
     return np.array([int(one) for one in values], np.int64)
 
 
-def product(values: Sequence[Any]) -> Any:
-    """The product of sizes."""
-    out: Any = 1
-    for one in values:
-        out = one * out
-    return out
-
-
 def groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int], list[int]]] | None:
     """Which axes before become which after: the shortest runs with equal products."""
     groups: list[tuple[list[int], list[int]]] = []
