@@ -381,19 +381,10 @@ def _said(sizes: Sequence[Any]) -> str:
 
 _OF_FLOW: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Identity", "Dropout"), lambda net, node, flow, values: flow),
-    "Cast": _cast,
-    **dict.fromkeys(("Reshape", "Flatten"), _reshape),
-    **dict.fromkeys(("Expand", "Tile"), _expand),
-    "Transpose": _transpose,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Slice": _slice,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "Split": _split,
-    "ReverseSequence": _reverse_sequence,
-    "Pad": _pad,
-}
+    "Cast": _cast, "Reshape": _reshape, "Flatten": _reshape, "Expand": _expand, "Tile": _expand, "Split": _split,
+    "Transpose": _transpose, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze, "Slice": _slice, "Pad": _pad,
+    "GatherElements": _gather_elements, "GatherND": _gather_nd, "ReverseSequence": _reverse_sequence,
+}  # fmt: skip
 OPERATIONS: dict[str, Operation] = {
     **{name: of_flow(function) for name, function in _OF_FLOW.items()},
     "Gather": gather,

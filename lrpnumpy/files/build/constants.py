@@ -8,8 +8,8 @@ the numbers are the same.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -291,54 +291,27 @@ def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
 
 
 _ELEMENTWISE: dict[str, Function] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Sqrt": np.sqrt, "Exp": np.exp,
+    "Abs": np.abs, "Equal": np.equal, "Less": np.less, "Greater": np.greater, "Not": np.logical_not,
+    "And": np.logical_and, "Or": np.logical_or, "Where": np.where, "Reciprocal": lambda a: 1 / a,
     "Div": lambda a, b: a / b if np.result_type(a, b).kind == "f" else a // b,
-    "Neg": operator.neg,
-    "Sqrt": np.sqrt,
-    "Reciprocal": lambda a: 1 / a,
-    "Exp": np.exp,
-    "Abs": np.abs,
     "Pow": lambda a, b: np.power(a, b.astype(a.dtype)),
-    "Max": lambda *a: np.maximum.reduce(np.broadcast_arrays(*a)),
-    "Min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
-    "Equal": lambda a, b: np.asarray(a == b, np.bool_),
-    "Less": lambda a, b: np.asarray(a < b, np.bool_),
-    "Greater": lambda a, b: np.asarray(a > b, np.bool_),
-    "Not": np.logical_not,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Where": np.where,
-}
+    "Max": lambda *a: reduce(np.maximum, a), "Min": lambda *a: reduce(np.minimum, a),
+}  # fmt: skip
 FOLDED: dict[str, Function] = {
     **{name: _elementwise(function) for name, function in _ELEMENTWISE.items()},
-    "Constant": _constant,
-    "Identity": lambda fold, x: x,
-    "Cast": _cast,
+    "Constant": _constant, "Cast": _cast, "Slice": _slice, "Gather": _gather, "Expand": _expand, "Reshape": _reshape,
+    "ConstantOfShape": _filled, "Tile": _tile, "Split": _split, "Range": _range, "Clip": _clip, "TopK": _top,
+    "ScatterElements": _scattered, "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum),
+    "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min), "Identity": lambda fold, x: x,
     "Shape": lambda fold, x: np.array(x.shape[fold.get("start", 0) : fold.get("end")], np.int64),
     "Size": lambda fold, x: np.array(x.size, np.int64),
-    "Slice": _slice,
     "Squeeze": lambda fold, *values: np.squeeze(values[0], axes_of(fold.node, values)),
     "Unsqueeze": lambda fold, *values: np.expand_dims(values[0], axes_of(fold.node, values) or ()),
     "Transpose": lambda fold, x: np.transpose(x, fold.get("perm")),
     "Concat": lambda fold, *parts: np.concatenate(parts, axis=fold.get("axis", 0)),
-    "Gather": _gather,
-    "Expand": _expand,
-    "ConstantOfShape": _filled,
-    "Reshape": _reshape,
     "Flatten": lambda fold, x: x.reshape([math.prod(x.shape[: fold.get("axis", 1)]), -1]),
-    "Tile": _tile,
-    "Split": _split,
-    "Range": _range,
-    "Clip": _clip,
-    "TopK": _top,
-    "ScatterElements": _scattered,
-    "ReduceProd": _reduced(np.prod),
-    "ReduceSum": _reduced(np.sum),
-    "ReduceMax": _reduced(np.max),
-    "ReduceMin": _reduced(np.min),
-}
+}  # fmt: skip
 _COPIES = {  # that may make a new array, as large as their inputs together
     "Concat", "Cast", "Reshape", "Flatten", "Clip", "TopK", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin",
 }  # fmt: skip

@@ -296,15 +296,9 @@ _OF_FLOW: dict[str, Callable[..., NetworkValue]] = {
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
-    **dict.fromkeys(_ACTIVATIONS, _activation),
-    "Gemm": _gemm,
-    "Conv": _conv,
-    "BatchNormalization": _batch_norm,
-    "LayerNormalization": _layer_norm,
-    "PRelu": _prelu,
-    "HardSwish": _hard_swish,
-    "Clip": _clip,
-}
+    **dict.fromkeys(_ACTIVATIONS, _activation), "Gemm": _gemm, "Conv": _conv, "BatchNormalization": _batch_norm,
+    "LayerNormalization": _layer_norm, "PRelu": _prelu, "HardSwish": _hard_swish, "Clip": _clip,
+}  # fmt: skip
 OPERATIONS: dict[str, Operation] = {
     **AXES,
     **ARITHMETIC,

@@ -381,37 +381,31 @@ def _one(f: OneInput, takes: OneInput = lambda b, layer, x: x) -> Meaning:
     return meaning
 
 
+_OF_SERIES: dict[str, OneInput] = {
+    "Conv1D": conv, "Convolution1D": conv, "DepthwiseConv1D": depthwise, "SeparableConv1D": depthwise,
+    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), pool), "Permute": permute,
+    "Transpose": permute, "ZeroPadding1D": zero_padding, "Cropping1D": cropping, "UpSampling1D": up_sampling,
+}  # fmt: skip
+_OF_FEATURES: dict[str, OneInput] = {
+    "BatchNormalization": batch_norm, "LayerNormalization": layer_norm, "RMSNormalization": rms_norm,
+    "GroupNormalization": group_norm, "Normalization": normalization,
+}  # fmt: skip
+_OF_VALUES: dict[str, OneInput] = {"Dense": dense, "Rescaling": rescaling}
+_OF_ANYTHING: dict[str, OneInput] = {
+    **dict.fromkeys(NO_OPS, idle), "TimeDistributed": each_step, "RepeatVector": repeat, "Flatten": reshape,
+    "Reshape": reshape, "GlobalAveragePooling1D": global_pool, "GlobalMaxPooling1D": global_pool,
+    "GlobalAvgPool1D": global_pool, "GlobalMaxPool1D": global_pool,
+}  # fmt: skip
 MEANINGS: dict[str, Meaning] = {
-    **dict.fromkeys(NO_OPS, _one(idle)),
-    "Dense": _one(dense, KerasBuild.value),
-    "TimeDistributed": _one(each_step),
+    **{kind: _one(f, _series) for kind, f in _OF_SERIES.items()},
+    **{kind: _one(f, _features) for kind, f in _OF_FEATURES.items()},
+    **{kind: _one(f, KerasBuild.value) for kind, f in _OF_VALUES.items()},
+    **{kind: _one(f) for kind, f in _OF_ANYTHING.items()},
     "TimeDistributedDense": _one(dense, KerasBuild.with_steps),
-    **dict.fromkeys(("Conv1D", "Convolution1D"), _one(conv, _series)),
-    **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), _one(depthwise, _series)),
-    "BatchNormalization": _one(batch_norm, _features),
-    "LayerNormalization": _one(layer_norm, _features),
-    "RMSNormalization": _one(rms_norm, _features),
-    "GroupNormalization": _one(group_norm, _features),
-    "Normalization": _one(normalization, _features),
-    "Rescaling": _one(rescaling, KerasBuild.value),
-    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), _one(pool, _series)),
-    **dict.fromkeys(("GlobalAveragePooling1D", "GlobalAvgPool1D"), _one(global_pool)),
-    **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPool1D"), _one(global_pool)),
-    **dict.fromkeys(("Flatten", "Reshape"), _one(reshape)),
-    "RepeatVector": _one(repeat),
-    **dict.fromkeys(("Permute", "Transpose"), _one(permute, _series)),
-    "ZeroPadding1D": _one(zero_padding, _series),
-    "Cropping1D": _one(cropping, _series),
-    "UpSampling1D": _one(up_sampling, _series),
-    **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent),
-    "Bidirectional": keras_cells.both_ways,
-    **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation),
-    "PReLU": keras_activations.prelu,
-    "Embedding": keras_inputs.embedding,
-    "Masking": keras_inputs.masking,
-    **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask),
-    "TextVectorization": keras_inputs.vectorized,
-    "StringLookup": keras_inputs.looked_up,
-    **keras_joins.MEANINGS,
-}
+    **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent), "Bidirectional": keras_cells.both_ways,
+    **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation), "PReLU": keras_activations.prelu,
+    **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask), "Masking": keras_inputs.masking,
+    "Embedding": keras_inputs.embedding, "TextVectorization": keras_inputs.vectorized,
+    "StringLookup": keras_inputs.looked_up, **keras_joins.MEANINGS,
+}  # fmt: skip
 KNOWN = frozenset((*MEANINGS, "InputLayer"))
