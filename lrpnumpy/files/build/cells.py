@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +20,8 @@ _ACTIVATIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus", "hardsigmoid"
 _HARD_SIGMOIDS = {0.2: "hard_sigmoid", 1 / 6: "hard_sigmoid_3"}  # by their slopes
 
 
-class _Layout(NamedTuple):
-    """The axes of the input, of the outputs at every step, and of a state."""
-
-    x: str
-    every: str
-    state: str
-
-
-_LAYOUTS = (_Layout("TNF", "TFNF", "FNF"), _Layout("NTF", "NTFF", "NFF"))  # by the attribute `layout`
+# The axes of the input, of the outputs at every step, and of a state, by the attribute `layout`.
+_LAYOUTS = (("TNF", "TFNF", "FNF"), ("NTF", "NTFF", "NFF"))
 _STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
 
 
@@ -36,10 +29,10 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
     x, W, R, B, lengths, *start, peepholes = (*values, *[None] * 8)[:8]
     start = start[: _STATES[node.op]]
-    layout = _LAYOUTS[bool(node.attributes.get("layout", 0))]
+    of_x, of_every, of_state = _LAYOUTS[bool(node.attributes.get("layout", 0))]
     if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
-    x = net.series(x, layout.x)
+    x = net.series(x, of_x)
     if node.attributes.get("clip") or node.attributes.get("input_forget", 0):
         net.refuse("has clip or input_forget, which are not supported")
     _all_steps(net, lengths, x.steps)
@@ -48,11 +41,11 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
         cells = _with_peepholes(net, cells, net.constant(peepholes, "its peepholes"))
     direction = node.attributes.get("direction", "forward")
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
-    starts = [_starts(net, one, cells, k, layout) for k, one in enumerate(start)]
+    starts = [_starts(net, one, cells, k, of_state) for k, one in enumerate(start)]
     every, ends = _directions(net, node, x, cells, ways, starts)
     index = np.arange(len(cells) * cells[0].units).reshape(len(cells), -1)
-    Y = NetworkValue(every, tuple(layout.every), index, x.steps)
-    return [Y, *(NetworkValue(end, tuple(layout.state), index) for end in ends)]
+    Y = NetworkValue(every, tuple(of_every), index, x.steps)
+    return [Y, *(NetworkValue(end, tuple(of_state), index) for end in ends)]
 
 
 def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
@@ -66,7 +59,7 @@ def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) 
     x = net.series(first, "TNF")
     axes = {True: "TNF", False: "NF"}
     names = [net.rows(net.series(one, axes[one.has_steps])).values[0] for one in others]
-    starts = [_starts(net, one, cells, k, _LAYOUTS[0]) for k, one in enumerate(values[count:])]
+    starts = [_starts(net, one, cells, k, "FNF") for k, one in enumerate(values[count:])]
     every, ends = _directions(net, node, x, cells, [1, -1][: len(cells)], starts, names)
     made = [NetworkValue(every, ("T", "N", "F"), np.arange(layer.outputs), x.steps)]
     for end, width in zip(ends, _widths(cells[0]), strict=True):
@@ -176,12 +169,12 @@ def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, layout: _Layout) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, axes: str) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
     n, H = len(cells), _widths(cells[0])[number]
-    at = layout.state.index("F")  # the axis of the directions
+    at = axes.index("F")  # the axis of the directions
     if isinstance(state, NetworkValue):
-        state = net.series(state, layout.state)
+        state = net.series(state, axes)
         if state.index.shape != (n, H):
             net.refuse(f"has a start state of shape {state.index.shape}, which must be {(n, H)}")
         return [state.taking(at, k) for k in range(n)]
@@ -192,7 +185,7 @@ def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, l
     if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
         widths, counts = [H, 1], [n, 1, 0]
     if array.ndim != 3 or array.shape[2] not in widths or array.shape[at] not in counts:
-        wanted = tuple({"N": 1, "F": n}[axis] for axis in layout.state[:2])
+        wanted = tuple({"N": 1, "F": n}[axis] for axis in axes[:2])
         net.refuse(f"has a start state of shape {array.shape}, which must be {(*wanted, H)}; this is not valid ONNX")
     if not array.any():
         return [None] * n

@@ -258,11 +258,9 @@ class NetworkBuild:
         widths = np.array([self.sizes[value].width for value in flow.values])
         ends, flat = np.cumsum(widths), flow.index.reshape(-1)
         # Only the values of which something is taken, in the order in which they come first.
-        owner, used = np.zeros(flat.size, int), np.zeros(1, int)
-        if len(widths) > 1:
-            owner = np.searchsorted(ends, flat, side="right")
-            used, first = np.unique(owner, return_index=True)
-            used = used[np.argsort(first)]
+        owner = np.searchsorted(ends, flat, side="right")
+        used, first = np.unique(owner, return_index=True)
+        used = used[np.argsort(first)]
         begin = np.zeros(len(widths), int)
         begin[used] = np.cumsum(widths[used]) - widths[used]
         flat = flat - (ends - widths)[owner] + begin[owner]

@@ -123,10 +123,7 @@ class _Groups:
     def _match(self, layers: list[KerasLayer], at: str) -> None:
         """Find the groups of the layers of a model, and of those inside it."""
         root = self._root(at)
-        groups: dict[str, list[tuple[int, str]]] = {}  # of each class in snake case: counter and name
-        for name in self._in_root(root):
-            kind, counter = _counter(name)
-            groups.setdefault(kind, []).append((counter, name))
+        groups = _by_class(self._in_root(root))
         alike: dict[str, list[KerasLayer]] = {}
         beside = {name for name, paths in self.beside() if paths} if not at else set()
         for layer in layers:
@@ -135,10 +132,8 @@ class _Groups:
                 continue
             alike.setdefault(_snake_case(layer.kind), []).append(layer)
         for kind, same in alike.items():
-            found = sorted(groups.get(kind, []))
-            if len(found) != len(same):
-                continue
-            for layer, (_, name) in zip(same, found, strict=True):
+            found = groups.get(kind, [])
+            for layer, name in zip(same, found, strict=True) if len(found) == len(same) else ():
                 self.places[layer.place] = f"{root}/{name}"
                 if layer.graph is not None:
                     self._match(layer.graph.layers, f"{root}/{name}/")
@@ -152,24 +147,28 @@ class _Groups:
         wrapped = self.file.is_group(f"{at}/layer")  # by a TimeDistributed
         insides = _INSIDE.get(layer.kind, ("layer/",) if wrapped else ("",))
         if layer.kind == "RNN" and self.file.is_group(f"{at}/cell/cells"):
-            names = sorted(self.file.children(f"{at}/cell/cells"), key=_counter)
-            insides = _in_order(layer, names)
+            insides = _in_order(layer, _by_class(self.file.children(f"{at}/cell/cells")))
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
         counts = {inside: len(self.file.children(f"{at}/{inside}vars")) for inside in insides}
         return {f"{inside}{k}": f"{at}/{inside}vars/{k}" for inside, n in counts.items() for k in range(n)}
 
 
-def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
+def _by_class(names: list[str]) -> dict[str, list[str]]:
+    """The groups of each class in snake case, in the order of their counters."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names, key=_counter):
+        found.setdefault(_counter(name)[0], []).append(name)
+    return found
+
+
+def _in_order(layer: KerasLayer, left: dict[str, list[str]]) -> tuple[str, ...]:
     """The groups of stacked cells: the n-th of a class goes with the n-th group of the class."""
-    groups, left = [], list(names)
-    for cell, _ in cells_of(layer.settings):
-        kind = _snake_case(cell)
-        name = next((name for name in left if _counter(name)[0] == kind), None)
-        if name is None:
+    groups = []
+    for kind in (_snake_case(cell) for cell, _ in cells_of(layer.settings)):
+        if not left.get(kind):
             layer.refuse(f"has a cell {kind!r:.80} without arrays in the file")
-        left.remove(name)
-        groups.append(f"cell/cells/{name}/")
+        groups.append(f"cell/cells/{left[kind].pop(0)}/")
     return tuple(groups)
 
 
