@@ -785,7 +785,7 @@ REFUSED_VECTORS = {
     "takes all numbers together": node("ReduceSum", ["i"], ["h"]),
     "over the steps or over features": node("ReduceSum", ["i"], ["h"], axes=[0]),
     "as a sum or a mean over one axis": node("ReduceMax", ["i"], ["h"], axes=[1]),
-    "features along its second axis": wide("z", 1) + node("BatchNormalization", ["i", "z", "z", "z", "z"], ["h"]),
+    "a constant of shape \\(2,\\)": wide("z", 1, 2) + node("BatchNormalization", ["i", "z", "z", "z", "z"], ["h"]),
     "a mean and a variance that are known only": VARIANCE + wide("two", 2)
     + node("BatchNormalization", ["i", "two", "two", "m", "v"], ["h"]),
     "must be over the features of each step": wide("z", 1) + node("LayerNormalization", ["i", "z"], ["h"], axis=0),

@@ -184,8 +184,6 @@ def _batch_norm(net: NetworkBuild, node: OperationNode, flow: NetworkValue, valu
     if isinstance(values[3], NetworkValue) and isinstance(values[4], NetworkValue):
         return _own_norm(net, node, values)
     gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
-    if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
-        net.refuse("must have the features along its second axis")
     s = gamma / np.sqrt(var + var.dtype.type(node.attributes.get("epsilon", 1e-5)))
     shape = (-1,) + (1,) * (len(flow.axes) - 2)
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))

@@ -118,17 +118,13 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     ways = [s.value.get(key) for key in ("standardize", "split")]
     if ways not in _TOKENIZED:
         shown = " and ".join(kind_of(way) for way in ways)
-        b.refuse(
-            "must have standardize 'lower_and_strip_punctuation' or None, and split 'whitespace', it has "
-            f"{shown}; save the model behind this layer, which takes token ids"
-        )
+        known = "standardize 'lower_and_strip_punctuation' or None, and split 'whitespace'"
+        b.refuse(f"must have {known}, it has {shown}; save the model behind this layer, which takes token ids")
     tokenizer = "space" if ways[0] is None else "keras"
     length = as_length(s.value.get("output_sequence_length"))
     port.words = _words(b, layer, ["", "[UNK]"], ["[UNK]"], tokenizer=tokenizer, length=length)
     if length is not None:
-        b.note(
-            f"sentences are filled up to {length} words with token 0, and longer ones are truncated, by {layer.name}"
-        )
+        b.note(f"{layer.name} fills sentences up to {length} words with token 0, and truncates longer ones")
     port.shape = [length]
     return xs[0]
 

@@ -41,10 +41,7 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         return b.vectors(_MANY[kind](), *xs)
     out = xs[0]
     for x in xs[1:]:
-        if kind == "Multiply":
-            out = _product(b, out, x)
-        else:
-            out = extreme(b, layer, kind, out, x)
+        out = _product(b, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
     return out
 
 
@@ -56,9 +53,8 @@ _MANY: dict[str, Any] = {
 def _constant(call: KerasCall) -> float | None:
     """The one number that a call has beside its value."""
     given = [*(argument for argument in call.others if argument is not None), *call.options.values()]
-    if len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30:
-        return float(given[0])
-    return None
+    is_number = len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30
+    return float(given[0]) if is_number else None
 
 
 def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width: bool) -> list[NetworkValue]:
