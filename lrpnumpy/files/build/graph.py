@@ -284,16 +284,11 @@ class _Run(NetworkBuild):
         """The model of the output that is asked for."""
         self.where = "output"
         flow = self.values.get(self.result())
-        if isinstance(flow, Unknown):
-            self.refuse(f"must be computed from the inputs; {flow.where} {flow.reason}")
         if not isinstance(flow, NetworkValue):
-            self.refuse("must be computed from the inputs")
+            why = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
+            self.refuse(f"must be computed from the inputs{why}")
         self.model = self.finished(flow)
         self.note("ONNX' gates are reordered, and biases that are added are one")
-
-    def is_state(self, value: Any) -> bool:
-        """Whether a value is the final state of a recurrent layer."""
-        return isinstance(value, NetworkValue) and all(":" in name for name in value.values)
 
     def result(self) -> str:
         """The name of the output that gives the scores."""
@@ -302,7 +297,12 @@ class _Run(NetworkBuild):
             return str(which)
         if which is None:
             if len(names) > 1:
-                names = [name for name in names if not self.is_state(self.values.get(name))]
+                names = [name for name in names if not _is_state(self.values.get(name))]
             if len(names) == 1:
                 return names[0]
         raise self.source.error("", which_one(self.graph.outputs, which))
+
+
+def _is_state(value: Any) -> bool:
+    """Whether a value is the final state of a recurrent layer."""
+    return isinstance(value, NetworkValue) and all(":" in name for name in value.values)

@@ -32,9 +32,7 @@ def read(opened: WeightFile, options: LoadOptions) -> Imported:
         guess = keras_guess.guess(file, listed, options)
         config = guess.config
         groups = {name: paths for name, paths in groups.items() if name in guess.names}
-    what = "whole model"
-    if text is None:
-        what = "weights alone" if guess is not None else "weights alone, with a configuration"
+    what = "weights alone" if text is None else "whole model"
     made = keras.build(file, config, lambda layers: _paths(groups, layers), options, version=version)
     return keras_guess.with_guess(made._replace(kind=f"Keras {version or '(unknown version)'} HDF5, {what}"), guess)
 

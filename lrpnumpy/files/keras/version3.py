@@ -58,8 +58,7 @@ def read_weights(opened: WeightFile, options: LoadOptions) -> Imported:
     else:
         imported = keras.build(file, config, groups.matched, options)
         groups.check_all_are_used()
-    beside = ", with a configuration beside them" if guess is None else ""
-    return keras_guess.with_guess(imported._replace(kind=f"Keras 3 weights (.weights.h5){beside}"), guess)
+    return keras_guess.with_guess(imported._replace(kind="Keras 3 weights (.weights.h5)"), guess)
 
 
 class _Groups:
