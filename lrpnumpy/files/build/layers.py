@@ -30,9 +30,7 @@ def _matmul(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
                 made = attended(net, weights.part_of[1], x)
                 if not made.has_steps:
                     return made.widened([len(x.axes) + at])
-                if weights is a:
-                    return made
-                return made.moved([0, 2, 1])
+                return made if weights is a else made.moved([0, 2, 1])
         return dot_products(net, a, b) or net.refuse("multiplies two values of the network, which is not supported")
     if not isinstance(a, NetworkValue):
         return net.dense(net.flow(b), net.axis(b, -2), _matrix(net, a))

@@ -286,9 +286,7 @@ class NetworkBuild:
 
     def _side_by_side(self, values: Sequence[str]) -> str:
         """One value with the features of all."""
-        if len(values) == 1:
-            return values[0]
-        return self.put(lrp.Concat(), *values)
+        return values[0] if len(values) == 1 else self.put(lrp.Concat(), *values)
 
     def apply(self, layer: lrp.Layer, *flows: NetworkValue, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
@@ -465,9 +463,7 @@ class NetworkBuild:
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         if step == 0 and steps == 1:  # which the layer checks: an input may have more
             return self.put(lrp.Flatten(1), value)
-        if step == -1:
-            return self.put(lrp.LastRow(), value)
-        return self.put(lrp.Slice(index=step), value)
+        return self.put(lrp.LastRow() if step == -1 else lrp.Slice(index=step), value)
 
     def read(self, flow: NetworkValue, layer: lrp.Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""

@@ -88,9 +88,7 @@ def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         states += _states(x, cell)
     if not s.boolean("return_state", False):
         states = []
-    if s.boolean("return_sequences", False):
-        return [x, *states]
-    return [_last(x), *states]
+    return [x if s.boolean("return_sequences", False) else _last(x), *states]
 
 
 def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
@@ -131,9 +129,7 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         merge = layer.one_of("merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
         out = b.vectors(lrp.Bidirectional(forward, backward, _MERGES[merge]), x)
-        if not sequences:
-            out = _last(out)
-        return [out]
+        return [out if sequences else _last(out)]
     half = len(starts) // 2
     ahead = b.vectors(forward, x, *starts[:half], name=f"{layer.name}_forward")
     mirrored = b.vectors(lrp.Reverse(), x, name=f"{layer.name}_reversed")

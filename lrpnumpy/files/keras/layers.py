@@ -151,9 +151,7 @@ def rms_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """GroupNormalization: mean and variance over all steps and the features of a group."""
     s, width = layer.settings, x.width
-    groups = s.integer("groups", 32)
-    if groups == -1:
-        groups = width
+    groups = width if s.value.get("groups") == -1 else s.integer("groups", 32)
     b.refuse_if(groups < 1 or width % groups, f"groups must divide the {width} features, it is {groups}")
     gamma, beta = _scale_and_center(b, layer, width)
     flat = b.flattened(x) if x.has_steps else x
@@ -212,9 +210,7 @@ def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     x = b.value(layer, x)
     if layer.kind == "Flatten":
         return _shaped(x, -1)
-    if layer.kind == "Conv1D":
-        return _conv_inside(b, layer, x)
-    return _pool_inside(b, layer, x)
+    return _conv_inside(b, layer, x) if layer.kind == "Conv1D" else _pool_inside(b, layer, x)
 
 
 def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
