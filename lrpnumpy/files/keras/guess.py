@@ -169,12 +169,7 @@ def _in_likely_order(parts: Sequence[_Part], is_joined: bool) -> tuple[list[str]
 
 
 def _described(
-    source: Source,
-    groups: dict[str, list[str]],
-    hints: Hints,
-    steps: list[LayerHint],
-    how: str,
-    readout: str = "last",
+    source: Source, groups: dict[str, list[str]], hints: Hints, steps: list[LayerHint], how: str, readout: str = "last"
 ) -> Guess:
     """The configuration that `steps` describe, with what is assumed besides."""
     readout, output = hints.readout or readout, hints.output or "linear"
