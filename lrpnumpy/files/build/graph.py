@@ -179,6 +179,9 @@ class _Run(NetworkBuild):
         if steps is None:
             self.refuse("cannot be the lengths of series where there is none")
         self.values[name] = Spread(sizes([steps]), (self.batch,))
+        if isinstance(self.batch, int):
+            self.source.budget.visit(self.where, self.batch)
+            self.values[name] = sizes([steps]).repeat(self.batch)
         self.warn(
             f"the input {name[:80]!r} is left out, it is taken for the lengths of the series: give each series at its "
             "own length, without padding"

@@ -47,7 +47,7 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
             if inner.get("axis", -1) not in (-1, [-1]):
                 b.refuse(f"{key} must be a Softmax over the features, axis -1, it has {inner['axis']!r:.80}")
             return _of_layer(b, layer, str(kind), Fields(b.source, layer.settings.where, inner))
-    name = given or "linear"
+    name = "linear" if given is None else given
     if name == "hard_sigmoid":
         return Function(_hard_sigmoid(b))
     shown = name if isinstance(name, str) else "a custom function"
