@@ -414,14 +414,15 @@ def test_a_number_of_steps_that_only_the_graph_says(tmp_path):
     same(opened(tmp_path, network(after=after + HEAD)), [lstm(), lrp.Dense(V.T)])
 
 
-def test_an_encoder_and_a_decoder(tmp_path):
+@pytest.mark.parametrize("c", ["Y_c", ""])
+def test_an_encoder_and_a_decoder(c, tmp_path):
     """The last states start another layer, which reads a vector at every step."""
     after = states() + node("Shape", ["s"], ["n"]) + node("Squeeze", ["Y_h"], ["z"], axes=[0])
     after += node("Unsqueeze", ["z"], ["z1"], axes=[1]) + node("Expand", ["z1", "n"], ["many"])
     after += node("Transpose", ["many"], ["t3"], perm=[1, 0, 2])
     U, W = weights("U2", 1, 16, H), weights("W2", 1, 16, H)
     after += tensor("U2", U) + tensor("W2", W)
-    after += recurrent(inputs=("t3", "U2", "W2", "", "", "Y_h", "Y_c"), outputs=("Z",))
+    after += recurrent(inputs=("t3", "U2", "W2", "", "", "Y_h", c), outputs=("Z",))
     after += node("Squeeze", ["Z"], ["h"], axes=[1])
     found = opened(tmp_path, network(cell=recurrent(outputs=("Y", "Y_h", "Y_c")), after=after + HEAD))
     second = lrp.LSTM(U[0].reshape(4, H, H)[IFGO], W[0].reshape(4, H, H)[IFGO])
@@ -429,6 +430,11 @@ def test_an_encoder_and_a_decoder(tmp_path):
         lrp.Node("c", lstm(), ("x",)), lrp.Node("r", lrp.layers.Repeat(), ("c:last", "x")),
         lrp.Node("e", second, ("r", "c:last", "c:cell")), lrp.Node("d", lrp.Dense(V.T), ("e",)),
     ]  # fmt: skip
+    if not c:  # a memory of zeros beside a state of the network
+        zero = np.zeros(H, np.float32)
+        nodes[2:3] = [
+            lrp.Node("0", lrp.layers.Affine(zero, zero), ("c:last",)), lrp.Node("e", second, ("r", "c:last", "0"))
+        ]  # fmt: skip
     same(found, nodes)
 
 

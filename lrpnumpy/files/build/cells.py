@@ -208,10 +208,12 @@ def _one_way(
 ) -> tuple[str, str]:
     """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
     value, extra = net.rows(x).values[0], [*others]
-    flows = [one for one in states if isinstance(one, NetworkValue)]
-    net.refuse_if(flows and len(flows) < len(states), "must take all start states from the network, or none")
-    extra += [net.rows(one).values[0] for one in flows]
-    if not flows:
+    flows = [net.rows(one).values[0] if isinstance(one, NetworkValue) else "" for one in states]
+    first = next(filter(None, flows), "")
+    for flow, one in zip(flows, states, strict=True) if first else ():  # a constant beside a value becomes one, too
+        zero = np.zeros(net.sizes[first].width, np.float32)
+        extra.append(flow or net.put(lrp.Affine(zero, zero if one is None else one), first))
+    if not first:
         cell = _with_start(cell, states)
     if way > 0:
         name = net.put(cell, value, *extra)
