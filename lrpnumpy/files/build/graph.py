@@ -50,19 +50,11 @@ def build(
     custom: Mapping[str, Any] | None = None,
     axes: Mapping[str, str] | None = None,
 ) -> Imported:
-    """The model; `which` names one of several outputs, `custom` gives layers for operations by their names.
+    """The model, for the first meaning of the inputs' axes with which every node finds what it needs.
 
-    `axes` is the meaning of the axes of each input, such as "NTF", if it is known.
+    `which` names one of several outputs, `custom` gives layers for operations by their names. `axes` is the meaning of
+    the axes of each input, such as "NTF", if it is known.
     """
-    net = _understood(source, graph, which, custom or {}, axes or {})
-    model, note = simpler(net.model)
-    return Imported(model, [*net.notes, *filter(None, [note]), *net.warnings], [*net.warnings])
-
-
-def _understood(
-    source: Source, graph: OperationGraph, which: str | None, custom: Mapping[str, Any], axes: Mapping[str, str]
-) -> _Run:
-    """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
     known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
     for node in graph.nodes:  # what is computed of constants alone is the same for all of them
         if all(name in known for name in filter(None, node.inputs)) and node.op != "If":
@@ -82,12 +74,13 @@ def _understood(
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
     while waiting:
         meanings, fixed = waiting.pop()
-        run = _Run(source, graph=graph, which=which, custom=custom, values=ChainMap({}, known), fixed=fixed)
+        run = _Run(source, graph=graph, which=which, custom=custom or {}, values=ChainMap({}, known), fixed=fixed)
         try:
             run.start(ports, meanings, states)
             run.through(graph, run.values)
             run.finish()
-            return run
+            model, note = simpler(run.model)
+            return Imported(model, [*run.notes, *filter(None, [note]), *run.warnings], [*run.warnings])
         except WeightFileError:
             raise
         except NotSupported as refused:
