@@ -149,7 +149,11 @@ def _pool(net: NetworkBuild, name: str, x: str) -> lrp.AttentionPool | None:
     before = net.nodes.get(name)
     W = b = None
     if before is not None and isinstance(before.layer, lrp.Activation) and before.layer.activation == "tanh":
-        W, b, name = _linear(net, before.inputs[0]) or (None, None, "")
+        inner = _linear(net, before.inputs[0])
+        if inner is None and before.inputs[0] == x:
+            size = net.sizes[x].width
+            inner = np.eye(size, dtype=np.float32), np.zeros(size, np.float32), x
+        W, b, name = inner or (None, None, "")
     return lrp.AttentionPool(v[0], W, b, float(c[0])) if name == x else None
 
 
