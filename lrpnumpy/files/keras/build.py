@@ -63,7 +63,9 @@ class KerasInput:
         if self.embedding is None:
             return Input(self.size, self.steps, mask_value=mask)
         embedding = replace(self.embedding, mask=None if mask is None else int(mask))
-        pad = None if self.length is None else (self.length, "post", 0, "post")
+        pad = None
+        if self.length is not None:
+            pad = (self.length, "post", 0, "post")
         return Input(self.size, self.steps, embedding=embedding, pad=pad)
 
 

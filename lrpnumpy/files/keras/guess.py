@@ -113,7 +113,8 @@ def guess(source: Source, groups: Groups, hints: Hints, beside: Groups = ()) -> 
         )
     how = f"taken as {', '.join(kinds)} in this order"
     for some, what in ((placed, "placed where the shapes fit"), (empty, "without arrays left out")):
-        how += f", {', '.join(some)} {what}" if some else ""
+        if some:
+            how += f", {', '.join(some)} {what}"
     pools = [_READOUT_LAYERS[name] for name in idle if name in _READOUT_LAYERS]
     return _described(source, every, hints, [LayerHint(name, {}) for name in names], how, *pools[-1:])
 
