@@ -388,7 +388,7 @@ WORDS = layer("Embedding", input_dim=5, output_dim=3)
     "layers, links, reason",
     [
         ([NUMBERS, SERIES, layer("Dot", axes=2, normalize=True)], {1: [0], 2: [1, 1]}, r"a cosine.*custom={'layer_2'"),
-        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "a matrix of features.*custom={'layer_2'"),
+        ([NUMBERS, SERIES, layer("Dot", axes=1)], {1: [0], 2: [1, 1]}, "of these inputs; .*custom={'layer_2'"),
         ([NUMBERS, layer("TimeDistributed", layer=lstm(2))], {1: [0]}, r"it holds 'LSTM'; to say .*custom={'layer_1'"),
         (
             [start(4), WORDS, WORDS, layer("Concatenate")],
@@ -411,7 +411,7 @@ def test_joins_of_keras_1(tmp_path, mode, kind):
     assert kinds(files.load(path))[-1] == kind
     layers[-1]["config"]["mode"] = "cos"
     path = written(tmp_path / "model.h5", layers, functional=functional(layers, {1: [0], 2: [0], 3: [1, 2]}))
-    with pytest.raises(lrp.WeightFileError, match="mode must be one of concat, sum, ave, mul, max, it is cos"):
+    with pytest.raises(lrp.WeightFileError, match="of the class 'Merge by cos'"):
         files.load(path)
 
 
@@ -484,7 +484,7 @@ def test_sentences_are_cut_and_filled_up_as_the_file_says(tmp_path):
     "wrong, reason",
     [
         ({"split": "character"}, "and split 'whitespace', it has"),
-        ({"standardize": {"class_name": "function", "config": "mine"}}, "'a custom function'"),
+        ({"standardize": {"class_name": "function", "config": "mine"}}, "it has dict of 2 and 'whitespace'"),
         ({"output_mode": "multi_hot"}, "output_mode must be one of int"),
         ({"ngrams": 2}, "ngrams"),
         ({"vocabulary": [1.5]}, "a list of words"),
@@ -504,17 +504,13 @@ def test_a_vocabulary_that_is_not_in_the_file_can_be_said(tmp_path):
     close(lrp.predict(model, "Good film."), lrp.predict(model, [3, 2]))
 
 
-def test_words_and_numbers_that_are_looked_up(tmp_path):
+def test_words_that_are_looked_up(tmp_path):
     said = {"vocabulary": ["a", "b"], "mask_token": "", "num_oov_indices": 1, "oov_token": "<?>"}
     model = opened(tmp_path, *words_before("StringLookup", **said))
     assert model.embedding.vocabulary[:4] == ("", "<?>", "a", "b") and model.embedding.unknown == "<?>"
     close(lrp.predict(model, ["b", "q"]), lrp.predict(model, [3, 1]))
-    known = opened(tmp_path, *words_before("IntegerLookup", vocabulary=[5, 2], num_oov_indices=1, mask_token=None))
-    plain = opened(tmp_path, start(1), *words_before("IntegerLookup")[2:])
-    close(known.embedding.E, plain.embedding.E[[0, 0, 2, 0, 0, 1]])
     message = refused(tmp_path, *words_before("StringLookup", **{**said, "num_oov_indices": 3}))
     assert "at most one id for unknown words" in message
-    assert "numbers from 0" in refused(tmp_path, *words_before("IntegerLookup", vocabulary=[-4]))
 
 
 @pytest.mark.parametrize("kind", ["StringLookup", "TextVectorization"])
@@ -528,10 +524,7 @@ def test_a_vocabulary_that_is_a_path_is_never_read(tmp_path, kind):  # CVE-2025-
 
 
 def test_arrays_that_a_file_only_promises(tmp_path):
-    """A number beyond a row, and features beyond all arrays, make no array larger than the limits."""
-    path = written(tmp_path / "model.h5", words_before("IntegerLookup", vocabulary=[99_999]))
-    with pytest.raises(lrp.WeightFileError, match=r"max_bytes|limit"):
-        files.load(path, max_bytes=100_000)
+    """Features beyond all arrays make no array larger than the limits."""
     message = refused(tmp_path, start(None, 2**30), layer("Rescaling", scale=1.0, offset=0.0))
     assert "1,073,741,824 numbers together, over the limit" in message
 
@@ -746,29 +739,29 @@ def test_layers_of_weights_with_a_readout_and_without_some(tmp_path):
         assert nets.readout(model) == "max" and len(model.nodes) == len(whole.nodes) - 1
 
 
-def test_weights_without_a_configuration_ask_for_activations(tmp_path):
+def test_weights_with_two_dense_layers_ask_for_layers_and_activations(tmp_path):
     both = layer("Bidirectional", layer=lstm(2), merge_mode="concat")
     words = layer("Embedding", input_dim=5, output_dim=3)
     path, whole = alone(tmp_path, start(None), words, both, dense(3, activation="relu"), dense(2))
     renamed(path, {"layer_0": "input_1", "layer_1": "embedding"})
-    with pytest.raises(lrp.WeightFileError, match=r"after layer_3: activations=\['relu'\], or pass config"):
+    with pytest.raises(lrp.WeightFileError, match=r"say layers=\['embedding', 'layer_2', 'layer_3', 'layer_4'\]"):
         files.load(path)
+    layers = ["embedding", "layer_2", "layer_3", "relu", "layer_4"]
     with pytest.warns(lrp.AssumptionWarning):
-        assert files.load(path, activations=["relu"]).digest == whole.digest
-    for wrong in ({"activations": ["relu", "relu"]}, {"activations": ["relu"], "readout": "last-row"}):
-        with pytest.raises(lrp.WeightFileError, match=r"needs 1 activations|readout must be one of"):
-            files.load(path, **wrong)
+        assert files.load(path, layers=layers).digest == whole.digest
+    with pytest.raises(lrp.WeightFileError, match="readout must be one of"):
+        files.load(path, layers=layers, readout="last-row")
 
 
 def test_weights_without_a_configuration_that_are_not_clear(tmp_path):
     path, _ = alone(tmp_path, NUMBERS, lstm(3, return_sequences=True), lstm(2), dense(1))
-    with pytest.raises(lrp.WeightFileError, match="'layer_0' is not clear without; say layers="):
+    with pytest.raises(lrp.WeightFileError, match="how the layers are connected; say layers="):
         files.load(path)
     renamed(path, {"layer_0": "input_1"})
     with h5py.File(path, "r+") as file:
         del file["model_weights/layer_2/layer_2/w:0"]
         file["model_weights/layer_2/layer_2/w:0"] = np.zeros((7, 8), "f4")
-    with pytest.raises(lrp.WeightFileError, match="fit in no single order"):
+    with pytest.raises(lrp.WeightFileError, match="how the layers are connected; say layers="):
         files.load(path)
 
 
@@ -906,7 +899,7 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
     "layers, reason",
     [
         ([layer("BatchNormalization", axis=1, epsilon=0.001), lstm()], "axis of the features"),
-        ([lstm(return_sequences=True), layer("Flatten")], "needs a fixed number of steps"),
+        ([lstm(return_sequences=True), layer("Flatten")], "for which the file must say how many there are"),
         ([lstm(), layer("RepeatVector", n=0)], "n must be a whole number from 1"),
         ([lstm(return_sequences=True), layer("RepeatVector", n=2)], "one vector for each sequence"),
         (
@@ -914,7 +907,7 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
             "padding must be one of",
         ),
         ([lstm(), layer("Concatenate", axis=0), lstm()], "the axis of the features"),
-        ([lstm(), layer("Reshape", target_shape=[3])], "keep all numbers"),
+        ([lstm(), layer("Reshape", target_shape=[3])], "makes (1*N, 3) of (1*N, 2)"),
         ([lstm(), layer("Rescaling", scale="a", offset=0.0)], "scale must be a number"),
         ([layer("LayerNormalization", rms_scaling=True), lstm()], "rms_scaling"),
         ([layer("Normalization", mean=[0.0], variance=[-1.0, 1.0, 1.0]), lstm()], "variances below 0"),
@@ -922,14 +915,14 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([layer("ZeroPadding1D", padding=-1), lstm()], "one or two whole numbers"),
         ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
         ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
-        ([lstm(), layer("Reshape", target_shape=[3, 3])], "keep all numbers"),
+        ([lstm(), layer("Reshape", target_shape=[3, 3])], "which is not supported"),
         (
             [lstm(return_sequences=True), layer("Max", axis=-1)],
             "or as a sum or a mean over one axis of features",
         ),
         ([lstm(return_sequences=True), layer("Sum", axis=-1)], "for which the file must say how many there are"),
-        ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "for vectors only"),
-        ([lstm(), layer("Squeeze", axis=1)], "for one step, or one feature"),
+        ([lstm(return_sequences=True), layer("ExpandDims", axis=1)], "more than two axes"),
+        ([lstm(), layer("Squeeze", axis=1)], "an axis that is longer than 1"),
         ([lstm(), layer("Dot", axes=1)], "must have two inputs"),
         ([lstm(), layer("Subtract")], "must have two inputs, it has 1"),
         ([lstm(return_sequences=True), layer("Attention")], "a query, a value and perhaps a key"),
@@ -962,14 +955,10 @@ def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
         ([layer("Reshape", target_shape=[3, -1]), layer("Sum", axis=1)], lambda s: s.reshape(3, 8).sum(0)),
         ([layer("Permute", dims=[1, 2]), layer("Sum", axis=1)], lambda s: s.sum(0)),
         ([layer("Permute", dims=[2, 1]), layer("Sum", axis=1)], lambda s: s.sum(1)),
-        ([layer("UpSampling1D", size=1), layer("Add"), layer("Sum", axis=1)], lambda s: s.sum(0)),
+        ([layer("UpSampling1D", size=2), layer("Add"), layer("Sum", axis=1)], lambda s: 2 * s.sum(0)),
         (
             [layer("Normalization", mean=[[1.0, 2, 3, 4]], variance=[[4.0, 4, 4, 4]]), layer("Sum", axis=1)],
             lambda s: ((s - [1, 2, 3, 4]) / 2).sum(0),
-        ),
-        (
-            [layer("Normalization", mean=1.0, variance=4.0, invert=True), layer("Sum", axis=1)],
-            lambda s: (2 * s + 1).sum(0),
         ),
         (
             [layer("LayerNormalization", scale=False, center=False, epsilon=0.5), layer("Sum", axis=1)],
@@ -1051,8 +1040,7 @@ SLICES = [
     s_[..., 1:4], s_[..., :5], s_[..., -2:], s_[..., ::2], s_[..., 3], s_[..., -1], s_[..., 2:99], s_[..., :],
     s_[:, ..., 1:3], s_[:, ..., -2], s_[:, 2:, ...], s_[:, -1, ...], s_[:, ...], s_[:, :, ...], s_[:, :, ..., 2],
     s_[..., -2, :], s_[..., -3:, :], s_[:, 1:6:2, 0:3], s_[:, -4:-1], s_[:, 0], s_[:, ::-1, 1:], s_[:, -20:],
-    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1], s_[:, -1:0:-1], s_[:, 4:1:-1], s_[:, -2::-1], s_[:, :-3:-1],
-    s_[:, 1:0:-1],
+    s_[:, 3, 1:4], s_[:, -1, 2], s_[:,], s_[..., ::-1],
 ]  # fmt: skip
 
 
@@ -1067,6 +1055,7 @@ def test_slices_are_those_of_numpy(tmp_path, index):
     "index, reason",
     [
         (s_[:, ::-2], "in reverse order; reverse all steps first"),
+        (s_[:, -1:0:-1], "in reverse order; reverse all steps first"),
         (s_[1:, ...], "leave the batch as it is"),
         (s_[0, ...], "leave the batch as it is"),
         (s_[:, None], "it has None; new axes"),
@@ -1137,7 +1126,7 @@ def test_one_number_for_each_sequence_is_not_a_vector(tmp_path):
     )
     close(lrp.predict(files.load(path), x), np.maximum(h[1:2], 0), 1e-6)
     for after in (SCALED, layer("RepeatVector", n=2)):
-        with pytest.raises(lrp.WeightFileError, match="where a vector is needed"):
+        with pytest.raises(lrp.WeightFileError, match="got batch; reshape them"):
             files.load(numbers_path(tmp_path, layer("Sum", axis=-1, keepdims=False), after)[0])
 
 

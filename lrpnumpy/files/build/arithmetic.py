@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy import layers as lrp
-from lrpnumpy.files.build.axes import Operation, Values
+from lrpnumpy.files.build.axes import Operation, Values, of_flow
 from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, exchanged
 from lrpnumpy.files.operations import OperationNode
 
@@ -32,8 +33,7 @@ def _arithmetic(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
         return made
     if (more := c.ndim - len(flow.axes)) > 0:
         flow = flow.widened(range(more))
-    if op == "Div from":
-        net.refuse("divides by a value of the network")
+    net.refuse_if(op == "Div from", "divides by a value of the network")
     return net.affine(flow, *_AFFINE[op](c))
 
 
@@ -89,7 +89,7 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
         for x, other, gate in ((a, b, "second"), (b, a, "first")):
             if other.part_of[:1] == ("weights of the steps",) and x.axes == other.axes and x.values:
                 return replace(x, values=(), part_of=("weighted steps", other.part_of[1], x))
-            if other.part_of[:1] == ("1 + erf",) and (is_same(other.part_of[1], x) or x.part_of[:1] == ("scaled",)):
+            if other.part_of[:1] == ("1 + erf",) and is_same(other.part_of[1], x):
                 made = net.each(lrp.Activation("gelu"), other.part_of[1])
                 return replace(made, values=(), part_of=("twice", made))
             before = net.node_of(other)
@@ -99,8 +99,7 @@ def _of_two(net: NetworkBuild, op: str, a: NetworkValue, b: NetworkValue) -> Net
                 if x.axes == other.axes:
                     return join(net, lrp.Multiply(gate), a, b)  # type: ignore[arg-type]
     layers: dict[str, lrp.Layer] = {"Add": lrp.Add(), "Sub": lrp.Subtract(), "Mul": lrp.Multiply()}
-    if op not in layers:
-        net.refuse("divides by a value of the network")
+    net.refuse_if(op not in layers, "divides by a value of the network")
     return join(net, layers[op], a, b)
 
 
@@ -110,13 +109,9 @@ def attended(net: NetworkBuild, scores: NetworkValue, x: NetworkValue) -> Networ
     if scores.part_of[:1] == ("scores",):
         _, query, key, scale = scores.part_of
         first, value = net.rows(query).values[0], net.rows(x).values[0]
-        keys = []
-        if not is_same(key, x):
-            keys = [name for name in net.rows(key).values if name != value]
+        keys = [] if is_same(key, x) else [name for name in net.rows(key).values if name != value]
         name = net.put(lrp.Attention(scale), first, value, *keys)
-        axes: tuple[str, ...] = VECTOR
-        if query.has_steps:
-            axes = SERIES
+        axes = SERIES if query.has_steps else VECTOR
         return NetworkValue((name,), axes, np.arange(x.index.size), query.steps)
     x, (name,) = net.rows(x), net.rows(scores).values
     pool = _pool(net, name, x.values[0])
@@ -158,12 +153,8 @@ def _pool(net: NetworkBuild, name: str, x: str) -> lrp.AttentionPool | None:
         if inner is None and before.inputs[0] == x:
             size = net.sizes[x].width
             inner = np.eye(size, dtype=np.float32), np.zeros(size, np.float32), x
-        if inner is None:
-            return None
-        W, b, name = inner
-    if name != x:
-        return None
-    return lrp.AttentionPool(v[0], W, b, float(c[0]))
+        W, b, name = inner or (None, None, "")
+    return lrp.AttentionPool(v[0], W, b, float(c[0])) if name == x else None
 
 
 def _linear(net: NetworkBuild, name: str) -> tuple[np.ndarray, np.ndarray, str] | None:
@@ -189,18 +180,13 @@ def is_same(a: NetworkValue, b: NetworkValue) -> bool:
 def join(net: NetworkBuild, layer: lrp.Layer, a: NetworkValue, b: NetworkValue) -> NetworkValue:
     """A layer of two values, which are broadcast to each other."""
     first, second = net.aligned([net.taken(a), net.taken(b)])
-    if first.has_steps and first.steps != second.steps:
-        net.refuse("joins series of different numbers of steps")
+    net.refuse_if(first.has_steps and first.steps != second.steps, "joins series of different numbers of steps")
     return replace(first, values=(net.put(layer, first.values[0], second.values[0]),), part_of=())
 
 
-def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    """Sum, Mean and Max of several; of two as an Add."""
-    if len(values) == 1:
-        return net.flow(values[0])
-    if len(values) != 2:
-        net.refuse("joins more than two values, which is not supported")
-    return _arithmetic(net, node._replace(op="Add"), values)
+def _sum(net: NetworkBuild, node: OperationNode, values: Values) -> Any:
+    """The sum of several values."""
+    return reduce(lambda a, b: _arithmetic(net, node._replace(op="Add"), (a, b)), values)
 
 
 def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
@@ -211,23 +197,19 @@ def _maximum(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkV
     net.refuse("is supported for the larger of a value and 0 only")
 
 
-def _power(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, c = net.flow(values[0]), net.constant(values[1], "its exponent").reshape(-1)
+def _power(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    c = net.constant(values[1], "its exponent").reshape(-1)
     if c.size == 1 and c[0] == 2:
         if flow.part_of[:1] == ("centred",):
             return replace(flow, values=(), part_of=("square", flow.part_of[1]))
         return net.each(lrp.Square(), flow)
     if c.size == 1 and c[0] in (0.5, -0.5):
-        root = _root(net, node, [flow])
-        if c[0] > 0:
-            return root
-        if root.part_of:
-            return _reciprocal(net, node, [root])
+        root = _root(net, node, flow, values)
+        return root if c[0] > 0 else _reciprocal(net, node, root, values)
     net.refuse("is supported with the exponent 2 only")
 
 
-def _root(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _root(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     if flow.part_of[:1] == ("variance",) and len(flow.part_of) == 3:
         return replace(flow, part_of=("deviation", *flow.part_of[1:]))
     if not flow.values or not all(_is_positive(net, name) for name in flow.values):
@@ -240,24 +222,18 @@ def _is_positive(net: NetworkBuild, name: str) -> bool:
     node = net.nodes.get(name)
     if node is None or isinstance(node.layer, lrp.Square):
         return node is not None
-    if isinstance(node.layer, lrp.Affine) and ((node.layer.s < 0).any() or (node.layer.t < 0).any()):
-        return False
-    if isinstance(node.layer, lrp.Dense) and ((node.layer.V < 0).any() or node.layer.d.any()):  # type: ignore[union-attr]
-        return False
     keeps = isinstance(node.layer, (lrp.Add, lrp.Affine, lrp.Concat, lrp.Dense, lrp.Slice))
+    keeps = keeps and all((array >= 0).all() for _, array in node.layer.all_arrays())
     return keeps and all(_is_positive(net, one) for one in node.inputs)
 
 
-def _reciprocal(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
-    if flow.part_of[:1] != ("deviation",):
-        net.refuse("is supported as part of a LayerNorm only")
+def _reciprocal(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    net.refuse_if(flow.part_of[:1] != ("deviation",), "is supported as part of a LayerNorm only")
     return replace(flow, part_of=("over deviation", *flow.part_of[1:]))
 
 
-def _erf(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _erf(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """Part of a GELU: x (1 + erf(x / sqrt(2))) / 2."""
-    flow = net.flow(values[0])
     before = net.node_of(flow)
     if before is None or not isinstance(before.layer, lrp.Affine):
         net.refuse("is supported as part of a GELU only")
@@ -271,9 +247,6 @@ OPERATIONS: dict[str, Operation] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
     "Sum": _sum,
     "Max": _maximum,
-    "Pow": _power,
-    "Sqrt": _root,
-    "Reciprocal": _reciprocal,
-    "Erf": _erf,
+    **{name: of_flow(f) for name, f in (("Pow", _power), ("Sqrt", _root), ("Reciprocal", _reciprocal), ("Erf", _erf))},
     "Neg": lambda net, node, values: net.affine(net.flow(values[0]), -1.0),
 }

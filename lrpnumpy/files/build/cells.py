@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,23 +16,12 @@ from lrpnumpy.layers.recurrent import Recurrent
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}  # positions of our gates in ONNX' i o f c and z r h
 _DEFAULT = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-_NAMES = {
-    "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softsign": "softsign", "softplus": "softplus",
-    "affine": "linear", "elu": "elu", "leakyrelu": "leaky_relu", "hardsigmoid": "hard_sigmoid",
-}  # fmt: skip
-# Alpha and beta that our activations have, which are ONNX' defaults too.
-_NUMBERS = {"hardsigmoid": (0.2, 0.5), "affine": (1.0, 0.0), "elu": (1.0,), "leakyrelu": (0.01,)}
+_ACTIVATIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus", "hardsigmoid")
+_HARD_SIGMOIDS = {0.2: "hard_sigmoid", 1 / 6: "hard_sigmoid_3"}  # by their slopes
 
 
-class _Layout(NamedTuple):
-    """The axes of the input, of the outputs at every step, and of a state."""
-
-    x: str
-    every: str
-    state: str
-
-
-_LAYOUTS = (_Layout("TNF", "TFNF", "FNF"), _Layout("NTF", "NTFF", "NFF"))  # by the attribute `layout`
+# The axes of the input, of the outputs at every step, and of a state, by the attribute `layout`.
+_LAYOUTS = (("TNF", "TFNF", "FNF"), ("NTF", "NTFF", "NFF"))
 _STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
 
 
@@ -40,10 +29,10 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
     """Y, Y_h and Y_c. With `layout` 1 the batch comes first."""
     x, W, R, B, lengths, *start, peepholes = (*values, *[None] * 8)[:8]
     start = start[: _STATES[node.op]]
-    layout = _LAYOUTS[bool(node.attributes.get("layout", 0))]
+    of_x, of_every, of_state = _LAYOUTS[bool(node.attributes.get("layout", 0))]
     if not isinstance(x, NetworkValue):
         net.refuse("must take values of the network")
-    x = net.series(x, layout.x)
+    x = net.series(x, of_x)
     if node.attributes.get("clip") or node.attributes.get("input_forget", 0):
         net.refuse("has clip or input_forget, which are not supported")
     _all_steps(net, lengths, x.steps)
@@ -52,11 +41,11 @@ def recurrent(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> 
         cells = _with_peepholes(net, cells, net.constant(peepholes, "its peepholes"))
     direction = node.attributes.get("direction", "forward")
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
-    starts = [_starts(net, one, cells, k, layout) for k, one in enumerate(start)]
+    starts = [_starts(net, one, cells, k, of_state) for k, one in enumerate(start)]
     every, ends = _directions(net, node, x, cells, ways, starts)
     index = np.arange(len(cells) * cells[0].units).reshape(len(cells), -1)
-    Y = NetworkValue(every, tuple(layout.every), index, x.steps)
-    return [Y, *(NetworkValue(end, tuple(layout.state), index) for end in ends)]
+    Y = NetworkValue(every, tuple(of_every), index, x.steps)
+    return [Y, *(NetworkValue(end, tuple(of_state), index) for end in ends)]
 
 
 def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) -> list[NetworkValue]:
@@ -70,7 +59,7 @@ def module_cells(net: NetworkBuild, node: OperationNode, values: Sequence[Any]) 
     x = net.series(first, "TNF")
     axes = {True: "TNF", False: "NF"}
     names = [net.rows(net.series(one, axes[one.has_steps])).values[0] for one in others]
-    starts = [_starts(net, one, cells, k, _LAYOUTS[0]) for k, one in enumerate(values[count:])]
+    starts = [_starts(net, one, cells, k, "FNF") for k, one in enumerate(values[count:])]
     every, ends = _directions(net, node, x, cells, [1, -1][: len(cells)], starts, names)
     made = [NetworkValue(every, ("T", "N", "F"), np.arange(layer.outputs), x.steps)]
     for end, width in zip(ends, _widths(cells[0]), strict=True):
@@ -155,25 +144,19 @@ def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[st
     """Names of the activations of each direction."""
     each = len(_DEFAULT[node.op])
     given = node.attributes.get("activations") or _DEFAULT[node.op] * n
-    if len(given) != each * n:
-        net.refuse(f"must have {each * n} activations, got {len(given)}")
+    net.refuse_if(len(given) != each * n, f"must have {each * n} activations, got {len(given)}")
     if node.op == "LSTM" and any(given[k * 3 + 1].lower() != given[k * 3 + 2].lower() for k in range(n)):
         net.refuse(f"has the activations {', '.join(given)[:80]}; the second and the third must be the same")
-    numbers = {name: iter(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
-    names = []
-    for one in given:
-        kind = one.lower()
-        if kind not in _NAMES:
-            net.refuse(f"has the activation {one[:80]}, which is not supported")
-        if kind in _NUMBERS:
-            wanted = _NUMBERS[kind]
-            got = [next(numbers[name], value) for name, value in zip(("alpha", "beta"), wanted, strict=False)]
-            if kind == "hardsigmoid" and np.allclose(got, (1 / 6, 0.5), atol=1e-6):
-                names.append("hard_sigmoid_3")
-                continue
-            if not np.allclose(got, wanted, atol=1e-6):
-                net.refuse(f"has the activation {one} with {got}, which is not supported")
-        names.append(_NAMES[kind])
+    names = [one.lower() for one in given]
+    if unknown := [one for one, name in zip(given, names, strict=True) if name not in _ACTIVATIONS]:
+        net.refuse(f"has the activation {unknown[0][:80]}, which is not supported")
+    slopes, offsets = (
+        node.attributes.get(f"activation_{key}") or [number] for key, number in (("alpha", 0.2), ("beta", 0.5))
+    )
+    hard = next((name for slope, name in _HARD_SIGMOIDS.items() if np.allclose(slopes, slope, atol=1e-6)), "")
+    if not hard or not np.allclose(offsets, 0.5):
+        net.refuse("has an activation_alpha or activation_beta that is not supported")
+    names = [hard if name == "hardsigmoid" else name for name in names]
     return [names[k * each : (k + 1) * each] for k in range(n)]
 
 
@@ -186,12 +169,12 @@ def _all_steps(net: NetworkBuild, lengths: Any, steps: Any) -> None:
         net.refuse("has lengths of its sequences that are not the number of steps, which is not supported")
 
 
-def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, layout: _Layout) -> list[Any]:
+def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, axes: str) -> list[Any]:
     """The start state of each direction: None for zeros, an array (H,), or a flow."""
     n, H = len(cells), _widths(cells[0])[number]
-    at = layout.state.index("F")  # the axis of the directions
+    at = axes.index("F")  # the axis of the directions
     if isinstance(state, NetworkValue):
-        state = net.series(state, layout.state)
+        state = net.series(state, axes)
         if state.index.shape != (n, H):
             net.refuse(f"has a start state of shape {state.index.shape}, which must be {(n, H)}")
         return [state.taking(at, k) for k in range(n)]
@@ -202,14 +185,13 @@ def _starts(net: NetworkBuild, state: Any, cells: list[lrp.Cell], number: int, l
     if isinstance(state, Spread):  # an axis of open size has length 1, and a part of it may be empty
         widths, counts = [H, 1], [n, 1, 0]
     if array.ndim != 3 or array.shape[2] not in widths or array.shape[at] not in counts:
-        wanted = tuple({"N": 1, "F": n}[axis] for axis in layout.state[:2])
+        wanted = tuple({"N": 1, "F": n}[axis] for axis in axes[:2])
         net.refuse(f"has a start state of shape {array.shape}, which must be {(*wanted, H)}; this is not valid ONNX")
     if not array.any():
         return [None] * n
     array = np.moveaxis(array, at, 0)
     net.source.fits(net.where, array.shape, (n, None, H))
-    if (array != array[:, :1]).any():
-        net.refuse("has start states that differ between sequences")
+    net.refuse_if((array != array[:, :1]).any(), "has start states that differ between sequences")
     return list(array[:, 0])
 
 
@@ -226,17 +208,12 @@ def _one_way(
 ) -> tuple[str, str]:
     """A cell by itself: the value with its outputs of every step, and its name. It may have other inputs."""
     value, extra = net.rows(x).values[0], [*others]
-    flows = [one for one in states if isinstance(one, NetworkValue)]
-    if flows:  # then all start states are values of the network
-        for one in states:
-            if isinstance(one, NetworkValue):
-                extra.append(net.rows(one).values[0])
-                continue
-            zero = np.zeros(net.rows(flows[0]).index.size, np.float32)
-            if one is None:
-                one = zero
-            extra.append(net.put(lrp.Affine(zero, one), net.rows(flows[0]).values[0]))
-    else:
+    flows = [net.rows(one).values[0] if isinstance(one, NetworkValue) else "" for one in states]
+    first = next(filter(None, flows), "")
+    for flow, one in zip(flows, states, strict=True) if first else ():  # a constant beside a value becomes one, too
+        zero = np.zeros(net.sizes[first].width, np.float32)
+        extra.append(flow or net.put(lrp.Affine(zero, zero if one is None else one), first))
+    if not first:
         cell = _with_start(cell, states)
     if way > 0:
         name = net.put(cell, value, *extra)

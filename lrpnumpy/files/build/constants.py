@@ -8,8 +8,8 @@ the numbers are the same.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,8 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
     sized = [isinstance(one, np.ndarray) and one.dtype == object for one in arrays]
     if any(is_sized and one.size > _MOST_SIZES for one, is_sized in zip(arrays, sized, strict=True)):
         return [Unknown(node.where, f"has more than {_MOST_SIZES:,} sizes that are open")] * count
+    if node.op in _COPIES:
+        source.budget.hold(node.where, sum(getattr(one, "nbytes", 8) for one in arrays))
     try:
         made = FOLDED[node.op](_Fold(source, node), *arrays)
     except WeightFileError:
@@ -72,16 +74,12 @@ def fold(source: Source, node: OperationNode, values: Sequence[Any]) -> list[Any
 
 def array_of(value: Any) -> Any:
     """A constant as an array, also where it is spread along an axis of open size."""
-    if isinstance(value, Spread):
-        return value.array
-    return value
+    return value.array if isinstance(value, Spread) else value
 
 
 def as_list(made: Any) -> list[Any]:
     """The outputs of an operation, which gives a list where it has several."""
-    if isinstance(made, list):
-        return made
-    return [made]
+    return made if isinstance(made, list) else [made]
 
 
 def _settled(array: Any) -> np.ndarray:
@@ -123,12 +121,6 @@ def _elementwise(function: Function) -> Function:
     return run
 
 
-def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.result_type(a, b).kind == "f":
-        return a / b
-    return a // b
-
-
 def listed(value: Any, most: int = _MOST_SIZES) -> list[Any]:
     """An array of sizes or axes as a list."""
     found = np.asarray(value).reshape(-1)
@@ -150,9 +142,7 @@ def setting(node: OperationNode, name: str, values: Sequence[Any], place: int) -
 def axes_of(node: OperationNode, values: Sequence[Any]) -> tuple[int, ...] | None:
     """The axes that a node is about; None where it does not say."""
     given = setting(node, "axes", values, 1)
-    if given is None:
-        return None
-    return tuple(numbers(given))
+    return None if given is None else tuple(numbers(given))
 
 
 def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, Any, int]]:
@@ -160,12 +150,10 @@ def slices(node: OperationNode, values: Sequence[Any]) -> list[tuple[Any, Any, A
     starts, stops, axes, steps = (
         setting(node, name, values, k) for k, name in enumerate(("starts", "ends", "axes", "steps"), 1)
     )
-    starts, stops = listed(starts), listed(stops)
-    if axes is None:
-        axes = range(len(starts))
-    if steps is None:
-        steps = [1] * len(starts)
-    return list(zip(numbers(axes), starts, stops, numbers(steps), strict=True))
+    starts, count = listed(starts), np.size(starts)
+    axes = range(count) if axes is None else numbers(axes)
+    steps = [1] * count if steps is None else numbers(steps)
+    return list(zip(axes, starts, listed(stops), steps, strict=True))
 
 
 def bounds(start: Any, stop: Any, step: int) -> tuple[int | None, int | None]:
@@ -205,19 +193,6 @@ def _slice(fold: _Fold, x: Any, *limits: Any) -> Any:
     return x[tuple(where)]
 
 
-def _squeeze(fold: _Fold, *values: Any) -> Any:
-    return np.squeeze(values[0], axes_of(fold.node, values))
-
-
-def _unsqueeze(fold: _Fold, *values: Any) -> Any:
-    return np.expand_dims(values[0], axes_of(fold.node, values) or ())
-
-
-def _concat(fold: _Fold, *parts: Any) -> Any:
-    fold.room(sum(np.size(one) for one in parts), like=parts)
-    return np.concatenate(parts, axis=fold.get("axis", 0))
-
-
 def _gather(fold: _Fold, x: Any, index: Any) -> Any:
     axis = fold.get("axis", 0)
     fold.room(np.size(index), *(n for k, n in enumerate(x.shape) if k != axis % x.ndim), like=[x])
@@ -226,10 +201,7 @@ def _gather(fold: _Fold, x: Any, index: Any) -> Any:
 
 def _known(shape: Any) -> list[int]:
     """A shape with 1 for sizes that are open."""
-    found = listed(shape)
-    for k, one in enumerate(found):
-        found[k] = 1 if isinstance(one, Dim) else int(one)
-    return found
+    return [1 if isinstance(one, Dim) else int(one) for one in listed(shape)]
 
 
 def _counted(fold: _Fold, shape: Any) -> list[int]:
@@ -256,13 +228,6 @@ def _reshape(fold: _Fold, x: Any, shape: Any) -> Any:
     target = _known(shape)
     if not fold.get("allowzero", 0):
         target = [n or x.shape[k] for k, n in enumerate(target)]
-    return _reshaped(fold, x, target)
-
-
-def _reshaped(fold: _Fold, x: Any, target: Sequence[int]) -> Any:
-    """An array in another shape, which is a copy of it where its numbers do not lie one after the other."""
-    if not x.flags.c_contiguous:
-        fold.room(x.size, like=[x])
     return x.reshape(target)
 
 
@@ -283,25 +248,17 @@ def _cast(fold: _Fold, x: Any) -> Any:
     if x.dtype == object and to in (6, 7, 1, 11):  # sizes stay what they are
         return x
     kinds = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float32, 11: np.float64}
-    fold.room(x.size)
     return x.astype(kinds[to])
 
 
-def _shape(fold: _Fold, x: Any) -> Any:
-    return np.array(x.shape[fold.get("start", 0) : fold.get("end")], np.int64)
-
-
 def _reduced(function: Function) -> Function:
-    def run(fold: _Fold, x: Any, *more: Any) -> Any:
-        fold.room(x.size, like=[x])
-        return function(x, axis=axes_of(fold.node, [x, *more]), keepdims=bool(fold.get("keepdims", 1)))
-
-    return run
+    return lambda fold, *values: function(
+        values[0], axis=axes_of(fold.node, values), keepdims=bool(fold.get("keepdims", 1))
+    )
 
 
 def _clip(fold: _Fold, *values: Any) -> Any:
     x = values[0]
-    fold.room(x.size, like=[x])
     low, high = setting(fold.node, "min", values, 1), setting(fold.node, "max", values, 2)
     if x.dtype == object:  # sizes are at least 1
         if high is None and (low is None or low <= 1):
@@ -318,83 +275,45 @@ def _range(fold: _Fold, start: Any, stop: Any, step: Any) -> Any:
 
 
 def _top(fold: _Fold, x: Any, k: Any) -> Any:
-    """The largest, and where they are; where the number is open, all are alike and stay in their order."""
-    if x.shape == (1,) and isinstance(k.item(), Dim):
+    """The largest of equal lengths, which stay in their order."""
+    if isinstance(k.item(), Dim) and x.shape == (1,):
         return [x, sizes([index_along(k.item())])]
-    fold.room(16, x.size)  # and a corresponding amount of time
-    keys = -x if fold.get("largest", 1) else x
-    order = np.argsort(keys, axis=-1, kind="stable")[..., : k.item()]
-    return [np.take_along_axis(x, order, -1), order]
+    if x.shape != (k.item(),) or (x != x[:1]).any():
+        raise ValueError("lengths differ")
+    return [x, np.arange(len(x))]
 
 
 def _scattered(fold: _Fold, x: Any, index: Any, updates: Any) -> Any:
-    """The inverse of an order, which is all that exporters write it for."""
-    if index.shape != (1,) or index[0] != updates[0]:
-        fold.room(16, np.size(index))
-        order = np.asarray(index, np.int64)
-        if not np.array_equal(np.sort(order), np.arange(len(x))) or not np.array_equal(updates, np.arange(len(x))):
-            raise ValueError("no order")
-        return np.argsort(order)
+    """The inverse of that order, which is all that exporters write it for."""
+    if index.shape != updates.shape or (index != updates).any():
+        raise ValueError("another order")
     return updates
 
 
-def _product(fold: _Fold, a: Any, b: Any) -> Any:
-    each = math.prod(a.shape[-2:-1]) * math.prod(b.shape[1:][-1:])  # numbers of one product
-    made = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) * each
-    fold.source.budget.visit(fold.node.where, made * a.shape[-1] // 10_000)
-    fold.room(made)
-    return a @ b
-
-
 _ELEMENTWISE: dict[str, Function] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "Div": _divide,
-    "Neg": operator.neg,
-    "Sqrt": np.sqrt,
-    "Reciprocal": lambda a: 1 / a,
-    "Exp": np.exp,
-    "Abs": np.abs,
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Sqrt": np.sqrt, "Exp": np.exp,
+    "Abs": np.abs, "Equal": np.equal, "Less": np.less, "Greater": np.greater, "Not": np.logical_not,
+    "And": np.logical_and, "Or": np.logical_or, "Where": np.where, "Reciprocal": lambda a: 1 / a,
+    "Div": lambda a, b: a / b if np.result_type(a, b).kind == "f" else a // b,
     "Pow": lambda a, b: np.power(a, b.astype(a.dtype)),
-    "Max": lambda *a: np.maximum.reduce(np.broadcast_arrays(*a)),
-    "Min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
-    "Equal": lambda a, b: np.asarray(a == b, np.bool_),
-    "Less": lambda a, b: np.asarray(a < b, np.bool_),
-    "Greater": lambda a, b: np.asarray(a > b, np.bool_),
-    "Not": np.logical_not,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Where": np.where,
-}
+    "Max": lambda *a: reduce(np.maximum, a), "Min": lambda *a: reduce(np.minimum, a),
+}  # fmt: skip
 FOLDED: dict[str, Function] = {
     **{name: _elementwise(function) for name, function in _ELEMENTWISE.items()},
-    "Constant": _constant,
-    "Identity": lambda fold, x: x,
-    "Cast": _cast,
-    "Shape": _shape,
+    "Constant": _constant, "Cast": _cast, "Slice": _slice, "Gather": _gather, "Expand": _expand, "Reshape": _reshape,
+    "ConstantOfShape": _filled, "Tile": _tile, "Split": _split, "Range": _range, "Clip": _clip, "TopK": _top,
+    "ScatterElements": _scattered, "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum),
+    "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min), "Identity": lambda fold, x: x,
+    "Shape": lambda fold, x: np.array(x.shape[fold.get("start", 0) : fold.get("end")], np.int64),
     "Size": lambda fold, x: np.array(x.size, np.int64),
-    "Slice": _slice,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
+    "Squeeze": lambda fold, *values: np.squeeze(values[0], axes_of(fold.node, values)),
+    "Unsqueeze": lambda fold, *values: np.expand_dims(values[0], axes_of(fold.node, values) or ()),
     "Transpose": lambda fold, x: np.transpose(x, fold.get("perm")),
-    "Concat": _concat,
-    "Gather": _gather,
-    "Expand": _expand,
-    "ConstantOfShape": _filled,
-    "Reshape": _reshape,
-    "Flatten": lambda fold, x: _reshaped(fold, x, [math.prod(x.shape[: fold.get("axis", 1)]), -1]),
-    "Tile": _tile,
-    "Split": _split,
-    "Range": _range,
-    "Clip": _clip,
-    "TopK": _top,
-    "ScatterElements": _scattered,
-    "MatMul": _product,
-    "ReduceProd": _reduced(np.prod),
-    "ReduceSum": _reduced(np.sum),
-    "ReduceMax": _reduced(np.max),
-    "ReduceMin": _reduced(np.min),
-}
+    "Concat": lambda fold, *parts: np.concatenate(parts, axis=fold.get("axis", 0)),
+    "Flatten": lambda fold, x: x.reshape([math.prod(x.shape[: fold.get("axis", 1)]), -1]),
+}  # fmt: skip
+_COPIES = {  # that may make a new array, as large as their inputs together
+    "Concat", "Cast", "Reshape", "Flatten", "Clip", "TopK", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin",
+}  # fmt: skip
 _OF_SHAPE = {"Expand", "ConstantOfShape", "Reshape", "Tile"}  # whose last input is a shape
-_NOT_SPREAD = {"Shape", "Size", "MatMul", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Flatten"}
+_NOT_SPREAD = {"Shape", "Size", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Flatten"}

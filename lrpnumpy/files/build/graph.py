@@ -18,7 +18,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError, WeightFileError
 from lrpnumpy.files.build.constants import Spread, Unknown, array_of, as_list, fold
 from lrpnumpy.files.build.layers import OF_MODULES, OPERATIONS
-from lrpnumpy.files.build.network import Baked, NetworkBuild, NetworkValue, NotSupported
+from lrpnumpy.files.build.network import NetworkBuild, NetworkValue, NotSupported
 from lrpnumpy.files.build.sizes import Dim, name_of, sizes
 from lrpnumpy.files.operations import OWN_DOMAINS, OperationGraph, OperationInput, OperationNode
 from lrpnumpy.files.report import Imported
@@ -31,17 +31,16 @@ _MEANINGS = {1: ("L", "T", "N"), 2: ("NT", "NF", "TF", "TN"), 3: ("NTF", "TNF", 
 _TRIES = 64
 _SIZES = 4  # that are open in the inputs and fixed in the graph
 _RECURRENT = ("LSTM", "GRU", "RNN")
-_LOOPS = ("Loop", "Scan", "SequenceMap")
-_UNROLLED = ("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct")
+_REFUSED = {
+    **dict.fromkeys(("Loop", "Scan", "SequenceMap"),
+        "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or export one "
+        "whose recurrent layers are LSTM, GRU or RNN, not loops of cells"),
+    **dict.fromkeys(("SplitToSequence", "SequenceAt", "ConcatFromSequence", "SequenceConstruct"),
+        "is about single steps: the exporter has written a recurrent layer out, step by step, which is not supported; "
+        "export the model with dynamo=False, or load the file of PyTorch"),
+}  # fmt: skip
 # What may lie between an input of the graph and the start state that it is.
 _MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Split", "Cast", "Identity", "Expand")
-
-
-@dataclass
-class _Asked:
-    which: str | None
-    custom: dict[str, Any]
-    axes: Mapping[str, str]  # what those of each input mean, where it is known
 
 
 def build(
@@ -51,17 +50,11 @@ def build(
     custom: Mapping[str, Any] | None = None,
     axes: Mapping[str, str] | None = None,
 ) -> Imported:
-    """The model; `which` names one of several outputs, `custom` gives layers for operations by their names.
+    """The model, for the first meaning of the inputs' axes with which every node finds what it needs.
 
-    `axes` is the meaning of the axes of each input, such as "NTF", if it is known.
+    `which` names one of several outputs, `custom` gives layers for operations by their names. `axes` is the meaning of
+    the axes of each input, such as "NTF", if it is known.
     """
-    net = _understood(source, graph, _Asked(which, dict(custom or {}), axes or {}))
-    model, note = simpler(net.model)
-    return Imported(model, [*net.notes, *filter(None, [note]), *net.warnings], [*net.warnings])
-
-
-def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
-    """The network, for the first meaning of the inputs' axes with which every node finds what it needs."""
     known: dict[str, Any] = {name: value for name, value in graph.constants.items() if value is not None}
     for node in graph.nodes:  # what is computed of constants alone is the same for all of them
         if all(name in known for name in filter(None, node.inputs)) and node.op != "If":
@@ -70,8 +63,8 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
                 made = fold(source, node, [known.get(name) for name in node.inputs])
                 known.update({n: v for n, v in zip(node.outputs, made, strict=False) if not isinstance(v, Unknown)})
     states, ports = {}, [*graph.ports]
-    if asked.axes:
-        choices: list[Sequence[str]] = [[asked.axes[port.name]] for port in ports]
+    if axes:
+        choices: list[Sequence[str]] = [[axes[port.name]] for port in ports]
     else:
         states = _state_inputs(graph)
         ports = [port for port in ports if port.name not in states]
@@ -81,35 +74,33 @@ def _understood(source: Source, graph: OperationGraph, asked: _Asked) -> _Run:
     waiting = [(meanings, nothing) for meanings in itertools.islice(itertools.product(*choices), _TRIES)][::-1]
     while waiting:
         meanings, fixed = waiting.pop()
-        run = _Run(source, graph=graph, asked=asked, values=ChainMap({}, known), fixed=fixed)
+        run = _Run(source, graph=graph, which=which, custom=custom or {}, values=ChainMap({}, known), fixed=fixed)
         try:
             run.start(ports, meanings, states)
             run.through(graph, run.values)
             run.finish()
-            return run
+            model, note = simpler(run.model)
+            return Imported(model, [*run.notes, *filter(None, [note]), *run.warnings], [*run.warnings])
         except WeightFileError:
             raise
-        except Baked as found:
-            run.maybe = [found]
-            where, reason = run.where, f"needs {found.args[1]} where the inputs have another size"
         except NotSupported as refused:
-            where, reason = refused.args
+            where, reason, *size = refused.args
+            if size:
+                run.maybe = [tuple(size)]
         except LrpError as error:
             where, reason = run.where, str(error).removesuffix(".")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # inputs that it lacks
             where, reason = run.where, "has inputs, attributes or shapes that this operation does not take"
         if run.done > best[0]:
             best = (run.done, where, reason)
-        for name, size in (one.args for one in run.maybe):  # once more with that size
+        for name, size in run.maybe:  # once more with that size
             if name not in fixed and len(fixed) < _SIZES:
                 waiting.append((meanings, {**fixed, name: size}))
     raise source.error(best[1][:80], best[2])
 
 
 def _meanings(port: OperationInput, count: int) -> tuple[str, ...]:
-    rank = 3
-    if port.dims is not None:
-        rank = len(port.dims)
+    rank = 3 if port.dims is None else len(port.dims)
     if rank == 1 and (count == 1 or not port.integer):
         return ("T", "N")
     return _MEANINGS.get(rank, ("N" + "F" * (rank - 1),))
@@ -137,9 +128,10 @@ class _Run(NetworkBuild):
     """One way to understand a graph."""
 
     graph: OperationGraph = field(kw_only=True)
-    asked: _Asked = field(kw_only=True)
+    which: str | None = field(kw_only=True)
+    custom: Mapping[str, Any] = field(kw_only=True)
     values: ChainMap[str, Any] = field(default_factory=ChainMap)
-    maybe: list[Baked] = field(default_factory=list)  # sizes that a branch depends on, and the number it asks for
+    maybe: list[tuple[Any, ...]] = field(default_factory=list)  # sizes that a branch depends on, and their numbers
     done: int = 0  # nodes that were understood
     model: Model = field(init=False)
 
@@ -179,9 +171,8 @@ class _Run(NetworkBuild):
         steps = next((key for key, value in self.stepped.items() if self.sizes[value].steps), None)
         if steps is None:
             self.refuse("cannot be the lengths of series where there is none")
-        if isinstance(self.batch, Dim):
-            self.values[name] = Spread(sizes([steps]), (self.batch,))
-        else:
+        self.values[name] = Spread(sizes([steps]), (self.batch,))
+        if isinstance(self.batch, int):
             self.source.budget.visit(self.where, self.batch)
             self.values[name] = sizes([steps]).repeat(self.batch)
         self.warn(
@@ -211,8 +202,7 @@ class _Run(NetworkBuild):
                 continue
             taken = [values.get(name) for name in node.inputs]
             for name, value in zip(node.inputs, taken, strict=True):
-                if name and value is None:
-                    self.refuse(f"takes the value {name[:80]!r}, which no node before it makes")
+                self.refuse_if(name and value is None, f"takes the value {name[:80]!r}, which no node before it makes")
             made = self.node(node, taken, values, depth)
             for name, value in zip(node.outputs, made, strict=False):
                 if name and value is not None:
@@ -224,7 +214,7 @@ class _Run(NetworkBuild):
     def node(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> Sequence[Any]:
         """The outputs of one node."""
         flows = any(isinstance(one, NetworkValue) for one in taken)
-        if node.op in self.asked.custom or node.where in self.asked.custom:
+        if node.op in self.custom or node.where in self.custom:
             return [self.own(node, taken)]
         if node.domain not in OWN_DOMAINS:
             self.refuse(
@@ -233,20 +223,10 @@ class _Run(NetworkBuild):
             )
         if node.op == "If":
             return self.chosen(node, taken, values, depth)
-        if node.op in _LOOPS:
-            self.refuse(
-                "is a loop, which is not supported; load the file of Keras or PyTorch that it was exported from, or "
-                "export one whose recurrent layers are LSTM, GRU or RNN, not loops of cells"
-            )
-        if node.op in _UNROLLED:
-            self.refuse(
-                "is about single steps: the exporter has written a recurrent layer out, step by step, which is not "
-                "supported; export the model with dynamo=False, or load the file of PyTorch"
-            )
-        if flows and node.op in ("Shape", "Size"):
-            of = self.shape(next(one for one in taken if isinstance(one, NetworkValue)))
-            if node.op == "Size":
-                return [sizes([np.prod(sizes(of))]).reshape(())]
+        if node.op in _REFUSED:
+            self.refuse(_REFUSED[node.op])
+        if flows and node.op == "Shape":
+            of = self.shape(taken[0])
             return [sizes(of[node.attributes.get("start", 0) : node.attributes.get("end")])]
         if not flows:
             if node.op == "Equal":
@@ -264,7 +244,7 @@ class _Run(NetworkBuild):
             return
         for size, number in ((a.item(), b.item()), (b.item(), a.item())):
             if (name := name_of(size)) and isinstance(number, int) and number > 0:
-                self.maybe.append(Baked(name, number))
+                self.maybe.append((name, number))
 
     def chosen(self, node: OperationNode, taken: list[Any], values: ChainMap[str, Any], depth: int) -> list[Any]:
         """The branch of an If whose condition is known."""
@@ -284,14 +264,13 @@ class _Run(NetworkBuild):
     def own(self, node: OperationNode, taken: list[Any]) -> NetworkValue:
         """A node for which the caller gives a layer, of rows of features."""
         flows = [one for one in taken if isinstance(one, NetworkValue)]
-        if not flows:
-            self.refuse("must take a value of the network for custom")
+        self.refuse_if(not flows, "must take a value of the network for custom")
         arrays = {
             name: self.constant(one, "its other inputs")
             for name, one in zip(node.inputs, taken, strict=True)
             if one is not None and not isinstance(one, NetworkValue)
         }
-        function = self.asked.custom.get(node.op) or self.asked.custom[node.where]
+        function = self.custom.get(node.op) or self.custom[node.where]
         settings = {name: value for name, value in node.attributes.items() if not isinstance(value, OperationGraph)}
         return self.vectors(self.custom_layer(node.op, function, settings, arrays), *flows)
 
@@ -301,25 +280,25 @@ class _Run(NetworkBuild):
         """The model of the output that is asked for."""
         self.where = "output"
         flow = self.values.get(self.result())
-        if isinstance(flow, Unknown):
-            self.refuse(f"must be computed from the inputs; {flow.where} {flow.reason}")
         if not isinstance(flow, NetworkValue):
-            self.refuse("must be computed from the inputs")
+            why = f"; {flow.where} {flow.reason}" if isinstance(flow, Unknown) else ""
+            self.refuse(f"must be computed from the inputs{why}")
         self.model = self.finished(flow)
         self.note("ONNX' gates are reordered, and biases that are added are one")
 
-    def is_state(self, value: Any) -> bool:
-        """Whether a value is the final state of a recurrent layer."""
-        return isinstance(value, NetworkValue) and all(":" in name for name in value.values)
-
     def result(self) -> str:
         """The name of the output that gives the scores."""
-        names, which = [*self.graph.outputs], self.asked.which
+        names, which = [*self.graph.outputs], self.which
         if which in names:
             return str(which)
         if which is None:
             if len(names) > 1:
-                names = [name for name in names if not self.is_state(self.values.get(name))]
+                names = [name for name in names if not _is_state(self.values.get(name))]
             if len(names) == 1:
                 return names[0]
         raise self.source.error("", which_one(self.graph.outputs, which))
+
+
+def _is_state(value: Any) -> bool:
+    """Whether a value is the final state of a recurrent layer."""
+    return isinstance(value, NetworkValue) and all(":" in name for name in value.values)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,10 @@ from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import OPERATIONS as ARITHMETIC
 from lrpnumpy.files.build.arithmetic import attended, dot_products, is_same, join
 from lrpnumpy.files.build.axes import OPERATIONS as AXES
-from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, stacked
+from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, of_flow, stacked
 from lrpnumpy.files.build.cells import module_cells, recurrent
 from lrpnumpy.files.build.constants import numbers, setting
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
-from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers.windows import WindowSteps
 
@@ -30,9 +30,7 @@ def _matmul(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
                 made = attended(net, weights.part_of[1], x)
                 if not made.has_steps:
                     return made.widened([len(x.axes) + at])
-                if weights is a:
-                    return made
-                return made.moved([0, 2, 1])
+                return made if weights is a else made.moved([0, 2, 1])
         return dot_products(net, a, b) or net.refuse("multiplies two values of the network, which is not supported")
     if not isinstance(a, NetworkValue):
         return net.dense(net.flow(b), net.axis(b, -2), _matrix(net, a))
@@ -50,11 +48,10 @@ def _matrix(net: NetworkBuild, value: Any) -> np.ndarray:
     return matrix
 
 
-def _gemm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, V = net.flow(values[0]), net.constant(values[1], "its matrix")
+def _gemm(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    V = net.constant(values[1], "its matrix")
     get = node.attributes.get
-    if get("transA", 0) or V.ndim != 2:
-        net.refuse("has transA, which is not supported")
+    net.refuse_if(get("transA", 0) or V.ndim != 2, "has transA, which is not supported")
     if not get("transB", 0):
         V = V.T
     d = net.given(values, 2, "its bias")
@@ -73,9 +70,6 @@ def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tu
     if len(flow.axes) != rank + 2 or not 1 <= rank <= 3:
         net.refuse(f"has {len(flow.axes)} axes, for a window of {rank}")
     at = next((k for k in range(2, rank + 2) if flow.axes[k] == "T"), 0)
-    if not at and not flow.has_steps:  # the longest axis of features becomes the steps
-        shape = net.shape(flow)
-        at = max(range(2, rank + 2), key=lambda k: shape[k] if isinstance(shape[k], int) else 0)
     wanted = ["N", *"F" * (rank + 1)]
     if at:
         wanted[at] = "T"
@@ -85,88 +79,57 @@ def _spatial(net: NetworkBuild, flow: NetworkValue, kernel: Sequence[int]) -> tu
     return flow, at - 2
 
 
-def _window(net: NetworkBuild, node: OperationNode, flow: NetworkValue, at: int, width: int) -> tuple[int, int, Any]:
-    """Stride, dilation and padding along the steps."""
-    get = node.attributes.get
-    rank = len(flow.axes) - 2
+def _windows(
+    net: NetworkBuild, node: OperationNode, flow: NetworkValue, kernel: Sequence[int]
+) -> tuple[NetworkValue, WindowSteps]:
+    """A flow (N, F, T), whose padding is part of the windows, and the windows along its steps."""
+    flow, at = _spatial(net, flow, kernel)
+    get, rank = node.attributes.get, len(kernel)
     stride, dilation = (int((get(name) or [1] * rank)[at]) for name in ("strides", "dilations"))
     pads = [*(get("pads") or [0] * 2 * rank)]
     auto = get("auto_pad", "NOTSET")
-    padding: Any = (int(pads[at]), int(pads[at + rank]))
-    if auto == "SAME_UPPER":
-        padding = "same"
-    elif auto == "VALID":
-        padding = (0, 0)
-    elif auto == "SAME_LOWER":
-        if stride != 1:
-            net.refuse("has auto_pad SAME_LOWER with a stride, which is not supported")
-        total = (width - 1) * dilation
-        padding = (total - total // 2, total // 2)
-    elif any(n for k, n in enumerate(pads) if k % rank != at):
-        net.refuse("pads an axis that is not the steps")
-    if flow.pad != (0, 0):
-        if isinstance(padding, str):
-            net.refuse("has padding twice")
-        padding = (padding[0] + flow.pad[0], padding[1] + flow.pad[1])
-    return stride, dilation, padding
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER") or any(n for k, n in enumerate(pads) if k % rank != at):
+        net.refuse("pads an axis that is not the steps, or by auto_pad SAME_LOWER, which is not supported")
+    padding: Any = (int(pads[at]) + flow.pad[0], int(pads[at + rank]) + flow.pad[1])
+    net.refuse_if(auto == "SAME_UPPER" and any(padding), "has padding twice")
+    if not any(padding):
+        padding = "same" if auto == "SAME_UPPER" else "valid"
+    return replace(flow, pad=(0, 0)), WindowSteps(kernel[at], stride, dilation, padding)
 
 
-def _plain(padding: Any) -> Any:
-    if padding == (0, 0):
-        return "valid"
-    return padding
-
-
-def _conv(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     W, d = net.constant(values[1], "its weights"), net.given(values, 2, "its bias")
-    if W.ndim < 3:
-        net.refuse("has weights of less than three axes")
-    given, get = net.flow(values[0]), node.attributes.get
+    get = node.attributes.get
     plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
-    if plain and W[0, 0].size == 1 and not given.has_steps:  # a matrix, at each place the same
-        return net.dense(given, net.axis(given, 1), W.reshape(W.shape[:2]), d)
-    flow, at = _spatial(net, net.flow(values[0]), W.shape[2:])
-    out, width = len(W), W.shape[2 + at]
-    stride, dilation, padding = _window(net, node, flow, at, width)
-    K = W.reshape(out, W.shape[1], width).transpose(0, 2, 1)
-    layer = lrp.Conv1D(K, d, stride, dilation, _plain(padding), int(node.attributes.get("group", 1)))
-    steps = net.after(flow, layer.windows)
+    if W.ndim > 2 and plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
+        return net.dense(flow, net.axis(flow, 1), W.reshape(W.shape[:2]), d)
+    flow, windows = _windows(net, node, flow, W.shape[2:])
+    out, inputs = W.shape[:2]
+    K = W.reshape(out, inputs, windows.width).transpose(0, 2, 1)
+    layer = lrp.Conv1D(K, d, windows.stride, windows.dilation, windows.padding, int(get("group", 1)))
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
-    made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
-    net.stepped.setdefault(steps, made.values[0])
-    return made
+    return net.apply(layer, flow, index=index, steps=net.after(flow, windows))
 
 
-def _pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    kernel = numbers(node.attributes.get("kernel_shape") or [])
-    flow, at = _spatial(net, net.flow(values[0]), kernel)
-    stride, dilation, padding = _window(net, node, flow, at, kernel[at])
-    if dilation != 1 or (flow.pad != (0, 0) and node.op == "MaxPool"):
-        net.refuse("has dilation or zeros as padding, which is not supported")
-    windows = WindowSteps(kernel[at], stride, 1, padding)
-    steps = net.after(flow, windows)
-    rounds_up = node.attributes.get("ceil_mode", 0) and padding != "same"
-    if rounds_up and (isinstance(flow.steps, Dim) or (flow.steps + sum(padding) - windows.reach) % stride):
-        net.refuse("has ceil_mode, which is not supported")
-    if node.op == "MaxPool":
-        layer: lrp.Layer = lrp.MaxPool1D(kernel[at], stride, _plain(padding))
-    else:
-        counts = bool(node.attributes.get("count_include_pad", 0)) or flow.pad != (0, 0)
-        layer = lrp.AvgPool1D(kernel[at], stride, _plain(padding), counts)
-    made = net.apply(layer, replace(flow, pad=(0, 0)), steps=steps)
-    net.stepped.setdefault(steps, made.values[0])
-    return made
+def _pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    is_padded = flow.pad != (0, 0)
+    flow, windows = _windows(net, node, flow, numbers(node.attributes.get("kernel_shape") or []))
+    if windows.dilation != 1 or node.attributes.get("ceil_mode", 0) or (is_padded and node.op == "MaxPool"):
+        net.refuse("has dilation, ceil_mode or zeros as padding, which are not supported")
+    layer: lrp.Layer = lrp.MaxPool1D(windows.width, windows.stride, windows.padding)
+    if node.op == "AveragePool":
+        counts = bool(node.attributes.get("count_include_pad", 0)) or is_padded
+        layer = lrp.AvgPool1D(windows.width, windows.stride, windows.padding, counts)
+    return net.apply(layer, flow, steps=net.after(flow, windows))
 
 
-def _global_pool(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _global_pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     flow, _ = _spatial(net, flow, [1] * (len(flow.axes) - 2))
     return net.read(flow, _READOUTS[node.op], keep=True)
 
 
-def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
-    axes, keep = given_axes(net, node, values), bool(node.attributes.get("keepdims", 1))
+def _reduce(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    axes, keep = given_axes(net, node, flow, values), bool(node.attributes.get("keepdims", 1))
     if not axes:
         if node.attributes.get("noop_with_empty_axes", 0):
             return flow
@@ -179,8 +142,7 @@ def _reduce(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkVa
     wide = [k for k in axes if flow.axes[k] != "F" or net.shape(flow)[k] != 1]
     kinds = {flow.axes[k] for k in wide}
     if kinds == {"T"}:
-        if node.op not in _READOUTS:
-            net.refuse("is not supported over the steps")
+        net.refuse_if(node.op not in _READOUTS, "is not supported over the steps")
         made = net.read(flow, _READOUTS[node.op], keep=True)
     elif kinds - {"F"}:
         net.refuse("is supported over the steps or over features")
@@ -216,13 +178,10 @@ def _gone(flow: NetworkValue, axes: Sequence[int], keep: bool) -> NetworkValue:
     return flow
 
 
-def _batch_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _batch_norm(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     if isinstance(values[3], NetworkValue) and isinstance(values[4], NetworkValue):
         return _own_norm(net, node, values)
     gamma, beta, mean, var = (net.constant(one, "its numbers").reshape(-1) for one in values[1:5])
-    if len(flow.axes) < 2 or flow.axes[1] != "F" or net.shape(flow)[1] != len(gamma):
-        net.refuse("must have the features along its second axis")
     s = gamma / np.sqrt(var + var.dtype.type(node.attributes.get("epsilon", 1e-5)))
     shape = (-1,) + (1,) * (len(flow.axes) - 2)
     return net.affine(flow, s.reshape(shape), (beta - mean * s).reshape(shape))
@@ -239,8 +198,7 @@ def _own_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Network
     return net.apply(lrp.LayerNorm(ones, eps=node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _layer_norm(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     axis = net.axis(flow, node.attributes.get("axis", -1))
     over = flow.axes[axis:]
     if set(over) != {"F"} or any(n > 1 for n in flow.index.shape[: -len(over)]):
@@ -254,8 +212,7 @@ def _layer_norm(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     return net.apply(lrp.LayerNorm(gamma, beta, node.attributes.get("epsilon", 1e-5)), flow)
 
 
-def _softmax(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.flow(values[0])
+def _softmax(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     axis = net.axis(flow, node.attributes.get("axis", -1))
     if flow.part_of[:1] == ("scores",) and flow.axes[axis:].count("T") == 1:  # the steps of the keys come last
         return replace(flow, part_of=("weights of the steps", flow))
@@ -279,8 +236,8 @@ def _attention(net: NetworkBuild, node: OperationNode, values: Values) -> Networ
     return net.apply(layer, *flows, index=np.arange(layer.outputs))
 
 
-def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, get = net.flow(values[0]), node.attributes.get
+def _activation(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    get = node.attributes.get
     name: str = _ACTIVATIONS[node.op]
     alpha = None
     if name in _ALPHA:
@@ -288,8 +245,7 @@ def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     elif name == "hard_sigmoid":
         known = {"hard_sigmoid": 0.2, "hard_sigmoid_3": 1 / 6}
         name = next((one for one, slope in known.items() if abs(get("alpha", 0.2) - slope) < 1e-6), "")
-        if not name or get("beta", 0.5) != 0.5:
-            net.refuse("has a slope that is not supported")
+        net.refuse_if(not name or get("beta", 0.5) != 0.5, "has a slope that is not supported")
     elif name == "gelu" and get("approximate", "none") == "tanh":
         name = "gelu_tanh"
     elif name == "selu" and abs(get("alpha", 1.67326) - 1.67326) + abs(get("gamma", 1.0507) - 1.0507) > 1e-3:
@@ -297,42 +253,32 @@ def _activation(net: NetworkBuild, node: OperationNode, values: Values) -> Netwo
     return net.each(lrp.Activation(name, alpha), flow)
 
 
-def _hard_swish(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
+def _hard_swish(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
     """x times the hard sigmoid of x."""
-    flow = net.flow(values[0])
     return join(net, lrp.Multiply("second"), flow, net.each(lrp.Activation("hard_sigmoid_3"), flow))
 
 
-def _prelu(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow = net.rows(net.flow(values[0]))
+def _prelu(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    flow = net.rows(flow)
     slopes = net.by_feature(flow, net.constant(values[1], "its slopes")).reshape(-1)
     return net.apply(lrp.Activation("prelu", slopes=np.ascontiguousarray(slopes)), flow)
 
 
-def _clip(net: NetworkBuild, node: OperationNode, values: Values) -> NetworkValue:
-    flow, given = net.flow(values[0]), [values[0], *(net.given(values, k, "its limits") for k in (1, 2))]
+def _clip(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
+    given = [values[0], *(net.given(values, k, "its limits") for k in (1, 2))]
     low, high = (_limit(setting(node, name, given, k)) for k, name in ((1, "min"), (2, "max")))
+    relu = lrp.Activation("relu")
     if low is not None:  # low + relu(x - low)
-        made = _relu(net, flow, low)
-        if high is not None:  # - relu(x - high)
-            made = join(net, lrp.Subtract(), made, _relu(net, flow, high))
-        return net.affine(made, t=low)
+        flow = net.affine(net.each(relu, net.affine(flow, t=-low)), t=low)
     if high is not None:  # high - relu(high - x)
-        below = net.each(lrp.Activation("relu"), net.affine(flow, -1.0, high))
-        return net.affine(below, -1.0, high)
+        flow = net.affine(net.each(relu, net.affine(flow, -1.0, high)), -1.0, high)
     return flow
 
 
 def _limit(given: Any) -> float | None:
     """A limit of a Clip; None where there is none."""
-    if given is None or abs(float(np.reshape(given, -1)[0])) > 1e30:
-        return None
-    return float(np.reshape(given, -1)[0])
-
-
-def _relu(net: NetworkBuild, flow: NetworkValue, start: float) -> NetworkValue:
-    """relu(x - start)."""
-    return net.each(lrp.Activation("relu"), net.affine(flow, t=-start))
+    limit = math.inf if given is None else float(np.reshape(given, -1)[0])
+    return limit if abs(limit) < 1e30 else None
 
 
 _ACTIVATIONS = {
@@ -341,28 +287,25 @@ _ACTIVATIONS = {
     "Gelu": "gelu", "Mish": "mish", "Swish": "silu", "Celu": "elu",
 }  # fmt: skip
 _ALPHA = {"elu": 1.0, "leaky_relu": 0.01}  # where the file has none
-OPERATIONS: dict[str, Operation] = {
-    **AXES,
-    **ARITHMETIC,
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+_OF_FLOW: dict[str, Callable[..., NetworkValue]] = {
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), _global_pool),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceSumSquare"), _reduce),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
-    **dict.fromkeys(_ACTIVATIONS, _activation),
+    **dict.fromkeys(_ACTIVATIONS, _activation), "Gemm": _gemm, "Conv": _conv, "BatchNormalization": _batch_norm,
+    "LayerNormalization": _layer_norm, "PRelu": _prelu, "HardSwish": _hard_swish, "Clip": _clip,
+}  # fmt: skip
+OPERATIONS: dict[str, Operation] = {
+    **AXES,
+    **ARITHMETIC,
+    **{name: of_flow(function) for name, function in _OF_FLOW.items()},
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Conv": _conv,
-    "BatchNormalization": _batch_norm,
-    "LayerNormalization": _layer_norm,
-    "PRelu": _prelu,
-    "HardSwish": _hard_swish,
-    "Clip": _clip,
 }
 OF_MODULES: dict[str, Operation] = {  # of live modules
     "Cell": module_cells,
     "Attention": _attention,
-    "Linear": lambda net, node, values: _gemm(net, node._replace(attributes={"transB": 1}), values),
+    "Linear": lambda net, node, values: OPERATIONS["Gemm"](net, node._replace(attributes={"transB": 1}), values),
     "Embedding": gather,
     "Stack": stacked,
 }

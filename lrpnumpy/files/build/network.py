@@ -19,7 +19,7 @@ import numpy as np
 from lrpnumpy import layers as lrp
 from lrpnumpy.checks import UserCodeError
 from lrpnumpy.files.build.constants import Spread, Unknown, array_of
-from lrpnumpy.files.build.sizes import Dim, product
+from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.safe import Source
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers.windows import WindowSteps
@@ -42,8 +42,8 @@ class NotSupported(Exception):
     """A node that does something a Model does not have, if the axes mean what is tried at the moment."""
 
 
-class Baked(Exception):
-    """A size that inputs leave open, by name, and the number that the graph has for it all the same."""
+class Baked(NotSupported):
+    """A size that inputs leave open, by name, and the number that the graph needs there, behind the reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,7 @@ class NetworkValue:
     @property
     def length(self) -> int | None:
         """The number of steps, where the file fixes it."""
-        if self.has_steps and isinstance(self.steps, int):
-            return self.steps
-        return None
+        return self.steps if self.has_steps and isinstance(self.steps, int) else None
 
     def feature_axis(self, axis: int) -> int:
         """Which axis of `index` an axis of features is."""
@@ -117,7 +115,7 @@ class NetworkBuild:
     sizes: dict[str, lrp.Size] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # how often a name was asked for
     label: str = ""  # what nodes are called; without it by their layers
-    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after their sigmoid or softmax
+    applied: dict[tuple[str, str], str] = field(default_factory=dict)  # values after a layer without arrays
     stepped: dict[Any, str] = field(default_factory=dict)  # a value that has as many steps
     fixed: dict[str, int] = field(default_factory=dict)  # sizes that the graph has though inputs leave them open
     notes: dict[str, None] = field(default_factory=dict)
@@ -135,6 +133,11 @@ class NetworkBuild:
         """Give up on the node at hand."""
         raise NotSupported(self.where, reason)
 
+    def refuse_if(self, condition: Any, reason: str) -> None:
+        """Give up on the node at hand where this holds."""
+        if condition:
+            self.refuse(reason)
+
     def note(self, text: str) -> None:
         """Remember, once, what was assumed and why."""
         self.notes[text] = None
@@ -147,8 +150,7 @@ class NetworkBuild:
         """An array, or a refusal that names what must be constant."""
         if isinstance(value, Unknown):
             self.refuse(f"must have {what} as constants; {value.where} {value.reason}")
-        if not isinstance(value, (np.ndarray, Spread)):
-            self.refuse(f"must have {what} as constants")
+        self.refuse_if(not isinstance(value, (np.ndarray, Spread)), f"must have {what} as constants")
         return np.asarray(array_of(value))
 
     def given(self, values: Sequence[Any], place: int, what: str) -> np.ndarray | None:
@@ -159,8 +161,7 @@ class NetworkBuild:
 
     def flow(self, value: Any) -> NetworkValue:
         """A value of the network, or a refusal."""
-        if not isinstance(value, NetworkValue):
-            self.refuse("must take a value of the network as its first input")
+        self.refuse_if(not isinstance(value, NetworkValue), "must take a value of the network as its first input")
         return value
 
     def axis(self, flow: NetworkValue, number: Any) -> int:
@@ -180,13 +181,10 @@ class NetworkBuild:
         self.where = name[:80]
         if known != shape and len(axes) > 3:
             self.refuse(f"has {len(axes)} axes, as images have, which are not supported")
-        if known != shape:
-            self.refuse("must have a known number of features; export the model with it")
+        self.refuse_if(known != shape, "must have a known number of features; export the model with it")
         self.room(*known)
-        index = np.arange(product(known)).reshape(known)
+        index = np.arange(math.prod(known)).reshape(known)
         steps = dict(zip(axes, dims, strict=True)).get("T", 1)
-        if key != name:
-            self.notes[f"the input {name[:80]!r} is called {key[:80]!r}"] = None
         self.sizes[key] = lrp.Size(index.size, "T" in axes)
         self.ports[key] = Input(index.size, steps="T" in axes)
         self.stepped.setdefault(steps, key)
@@ -233,33 +231,20 @@ class NetworkBuild:
 
     def node_of(self, flow: NetworkValue) -> Node | None:
         """The node whose output a value is or is a part of; None for several, and for an input."""
-        if len(flow.values) != 1:
-            return None
-        return self.nodes.get(flow.values[0])
+        return self.nodes.get(flow.values[0]) if len(flow.values) == 1 else None
 
     def shape(self, flow: NetworkValue) -> list[Any]:
         """Size of each axis."""
-        of_features = iter(flow.index.shape)
-        known, sizes = {"N": self.batch, "T": flow.steps}, []
-        for axis in flow.axes:
-            if axis == "F":
-                sizes.append(next(of_features))
-            else:
-                sizes.append(product([known[one] for one in axis]))
-        return sizes
+        known, of_features = {"N": self.batch, "T": flow.steps}, iter(flow.index.shape)
+        return [next(of_features) if axis == "F" else math.prod([known[one] for one in axis]) for axis in flow.axes]
 
     def taken(self, flow: NetworkValue) -> NetworkValue:
         """The value as a layer takes it: after its sigmoid or softmax, if it has one."""
         if flow.probability == "log_softmax":
             self.refuse("takes a log_softmax, which is supported only at the end of a network; use softmax inside it")
         if flow.probability:
-            key = flow.values[0], flow.probability
-            if key not in self.applied:
-                layer: lrp.Layer = lrp.Softmax()
-                if flow.probability == "sigmoid":
-                    layer = lrp.Activation("sigmoid")
-                self.applied[key] = self.put(layer, key[0], name=f"{key[0]}_{key[1]}")
-            flow = replace(flow, values=(self.applied[key],), probability="")
+            layer = lrp.Activation("sigmoid") if flow.probability == "sigmoid" else lrp.Softmax()
+            return self.each(layer, replace(flow, probability=""), name=f"{flow.values[0]}_{flow.probability}")
         if flow.pad != (0, 0):
             self.refuse("comes after padding of the steps, which is supported before a convolution only")
         if not flow.values:
@@ -273,11 +258,9 @@ class NetworkBuild:
         widths = np.array([self.sizes[value].width for value in flow.values])
         ends, flat = np.cumsum(widths), flow.index.reshape(-1)
         # Only the values of which something is taken, in the order in which they come first.
-        owner, used = np.zeros(flat.size, int), np.zeros(1, int)
-        if len(widths) > 1:
-            owner = np.searchsorted(ends, flat, side="right")
-            used, first = np.unique(owner, return_index=True)
-            used = used[np.argsort(first)]
+        owner = np.searchsorted(ends, flat, side="right")
+        used, first = np.unique(owner, return_index=True)
+        used = used[np.argsort(first)]
         begin = np.zeros(len(widths), int)
         begin[used] = np.cumsum(widths[used]) - widths[used]
         flat = flat - (ends - widths)[owner] + begin[owner]
@@ -294,41 +277,39 @@ class NetworkBuild:
         if len(step) == 1 and min(step) > 1:
             return self.put(lrp.Slice(int(flat[0]), int(flat[-1]) + 1, step.pop(), axis="features"), name)
         if len(cuts) >= _RUNS:
-            if flat.size * total > _BLOCKS:
-                self.refuse("takes features in an order that is not supported")
+            self.refuse_if(flat.size * total > _BLOCKS, "takes features in an order that is not supported")
             V = np.zeros((flat.size, total), np.float32)
             V[np.arange(flat.size), flat] = 1
             return self.put(lrp.Dense(V), name)
-        runs = np.split(flat, cuts)
-        return self._side_by_side(
-            [self.put(lrp.Slice(int(run[0]), int(run[-1]) + 1, axis="features"), name) for run in runs]
-        )
+        slices = [lrp.Slice(int(run[0]), int(run[-1]) + 1, axis="features") for run in np.split(flat, cuts)]
+        return self._side_by_side([self.put(one, name) for one in slices])
 
     def _side_by_side(self, values: Sequence[str]) -> str:
         """One value with the features of all."""
-        if len(values) == 1:
-            return values[0]
-        return self.put(lrp.Concat(), *values)
+        return values[0] if len(values) == 1 else self.put(lrp.Concat(), *values)
 
     def apply(self, layer: lrp.Layer, *flows: NetworkValue, **change: Any) -> NetworkValue:
         """A layer of whole rows; unless said otherwise its output has the axes of its first input."""
         made = [self.rows(flow) for flow in flows]
         name = self.put(layer, *(flow.values[0] for flow in made))
-        return replace(made[0], values=(name,), **change)
+        result = replace(made[0], values=(name,), **change)
+        if result.has_steps:
+            self.stepped.setdefault(result.steps, name)
+        return result
 
     def vectors(self, layer: lrp.Layer, *flows: NetworkValue, steps: Any = None, name: str = "") -> NetworkValue:
         """A layer of vectors, one for each step or one for each sequence, and what comes out in the same order."""
         made = [self.rows(flow) for flow in flows]
         for flow in made:
             if flow.axes not in (SERIES, VECTOR):
-                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}")
+                self.refuse(f"must have inputs of batch, steps and features, got {_said(flow.axes)}; reshape them")
         name = self.put(layer, *(flow.values[0] for flow in made), name=name)
         size = self.sizes[name]
         if not size.steps:
             return NetworkValue((name,), VECTOR, np.arange(size.width))
         series = [flow for flow in made if flow.has_steps]
         if steps is None:
-            steps = next((flow.steps for flow in series), Dim.named(name))
+            steps = series[0].steps if series else Dim.named(name)
         mask = next((flow.mask for flow in series if flow.mask), None)
         self.stepped.setdefault(steps, name)
         return NetworkValue((name,), SERIES, np.arange(size.width), steps, mask=mask)
@@ -344,8 +325,7 @@ class NetworkBuild:
         """Steps after windows went over those of a value."""
         if isinstance(flow.steps, int):
             left = int(windows.count(flow.steps))
-            if left < 1:
-                self.refuse(f"has windows that are longer than {flow.steps} steps")
+            self.refuse_if(left < 1, f"has windows that are longer than {flow.steps} steps")
             return left
         if windows.stride == 1 and windows.padding == "same":
             return flow.steps
@@ -363,13 +343,9 @@ class NetworkBuild:
         if len(flow.values) > 1:
             flow = self.rows(flow)
         key = flow.values[0], layer.described()
-        if next(layer.all_arrays(), None) is not None:
-            made = self.put(layer, flow.values[0], name=name)
-        else:  # once, also where each half of a value is squared
-            if key not in self.applied:
-                self.applied[key] = self.put(layer, flow.values[0], name=name)
-            made = self.applied[key]
-        return replace(flow, values=(made,), part_of=())
+        if key not in self.applied:  # once, also where each half of a value is squared
+            self.applied[key] = self.put(layer, flow.values[0], name=name)
+        return replace(flow, values=(self.applied[key],), part_of=())
 
     def affine(self, flow: NetworkValue, s: Any = 1.0, t: Any = 0.0) -> NetworkValue:
         """s x + t with numbers or arrays that broadcast to the tensor; they may differ between features only."""
@@ -387,8 +363,7 @@ class NetworkBuild:
         """An array that broadcasts to a tensor as one of the shape of its axes of features."""
         array = np.asarray(given)
         missing = len(flow.axes) - array.ndim
-        if missing < 0:
-            self.refuse("has a constant with more axes than the value")
+        self.refuse_if(missing < 0, "has a constant with more axes than the value")
         array = array.reshape((1,) * missing + array.shape)
         for k, axis in enumerate(flow.axes):
             if axis != "F" and array.shape[k] > 1:
@@ -404,8 +379,7 @@ class NetworkBuild:
     def dense(self, flow: NetworkValue, axis: int, V: np.ndarray, d: np.ndarray | None = None) -> NetworkValue:
         """V (out, in) along an axis of features; for every place along other axes of features the same."""
         flow = self.taken(flow)
-        if flow.axes[axis] != "F":
-            self.refuse("multiplies along the batch or the steps, which is not supported")
+        self.refuse_if(flow.axes[axis] != "F", "multiplies along the batch or the steps, which is not supported")
         if V.ndim != 2 or V.shape[1] != self.shape(flow)[axis]:
             self.refuse(f"has a matrix of shape {V.shape} for {self.shape(flow)[axis]} features")
         place = flow.feature_axis(axis)
@@ -417,9 +391,7 @@ class NetworkBuild:
             flow = self.rows(flow)
         width = self.sizes[flow.values[0]].width
         taken = np.moveaxis(flow.index, place, -1).reshape(-1)  # (blocks * in)
-        whole = V
-        if blocks > 1:
-            whole = np.kron(np.eye(blocks, dtype=V.dtype), V)
+        whole = np.kron(np.eye(blocks, dtype=V.dtype), V)
         if not np.array_equal(taken, np.arange(width)):  # columns in the order of the value
             self.room(len(whole), width)
             matrix = np.zeros((len(whole), width), V.dtype)
@@ -436,8 +408,7 @@ class NetworkBuild:
     def series(self, flow: NetworkValue, wanted: Sequence[str]) -> NetworkValue:
         """The flow with axes that mean this; features along an axis that must be steps become steps."""
         axes = list(flow.axes)
-        if len(axes) != len(wanted):
-            self.refuse(f"must have an input with {len(wanted)} axes, got {len(axes)}")
+        self.refuse_if(len(axes) != len(wanted), f"must have an input with {len(wanted)} axes, got {len(axes)}")
         for k, (has, want) in enumerate(zip(axes, wanted, strict=True)):
             if has == want:
                 continue
@@ -466,10 +437,9 @@ class NetworkBuild:
         """The steps as one more axis of features."""
         if isinstance(flow.steps, Dim):
             self.refuse("puts all steps into one vector, for which the file must say how many there are; "
-                        "export the model with a fixed number of steps")  # fmt: skip
+                        "save the model with a fixed number of steps")  # fmt: skip
         steps: int = flow.steps
-        if "T" not in flow.axes:
-            self.refuse("joins the batch with features, which is not supported")
+        self.refuse_if("T" not in flow.axes, "joins the batch with features, which is not supported")
         flow = self.rows(flow)
         at, width = flow.axes.index("T"), flow.index.size
         place = flow.feature_axis(at)
@@ -485,9 +455,7 @@ class NetworkBuild:
         flow = self.taken(flow)
         values = tuple(self._step_of(value, step, flow.steps) for value in flow.values)
         made = replace(flow, values=values, axes=exchanged(flow.axes, at), steps=1)
-        if keep:
-            made = made.widened([at])
-        return made
+        return made.widened([at]) if keep else made
 
     def _step_of(self, value: str, step: int, steps: int | Dim) -> str:
         node = self.nodes.get(value)
@@ -495,17 +463,13 @@ class NetworkBuild:
             return f"{value}:last"  # one direction: the row of the last step is the last state, and cheaper
         if step == 0 and steps == 1:  # which the layer checks: an input may have more
             return self.put(lrp.Flatten(1), value)
-        if step == -1:
-            return self.put(lrp.LastRow(), value)
-        return self.put(lrp.Slice(index=step), value)
+        return self.put(lrp.LastRow() if step == -1 else lrp.Slice(index=step), value)
 
     def read(self, flow: NetworkValue, layer: lrp.Layer, keep: bool) -> NetworkValue:
         """A readout over the steps."""
         at = flow.axes.index("T")
         made = self.apply(layer, flow, axes=exchanged(flow.axes, at), steps=1)
-        if keep:
-            made = made.widened([at])
-        return made
+        return made.widened([at]) if keep else made
 
     def repeated(self, flow: NetworkValue, axis: int, steps: Any) -> NetworkValue:
         """A vector at every step: an axis of length 1 becomes the steps, as many as some series has."""
@@ -531,8 +495,7 @@ class NetworkBuild:
                 self.stepped.setdefault(like.steps, like.values[0])
                 for number, flow in enumerate(wide):
                     if flow.axes[k] == "F":
-                        if self.shape(flow)[k] != 1:
-                            self.refuse("joins steps with features, which is not supported")
+                        self.refuse_if(self.shape(flow)[k] != 1, "joins steps with features, which is not supported")
                         wide[number] = self.repeated(flow, k, like.steps)
             elif len(kinds) > 1:
                 self.refuse("joins values whose axes mean different things")
@@ -550,9 +513,7 @@ class NetworkBuild:
         output = flow.probability.removeprefix("log_") or "linear"
         name = self.rows(replace(flow, probability="")).values[0]
         last = self.nodes.get(name)
-        layer = getattr(last, "layer", None)
-        is_sigmoid = isinstance(layer, lrp.Activation) and layer.activation == "sigmoid"
-        if last is not None and is_sigmoid and output == "linear":
+        if last is not None and output == "linear" and last.layer.described() == lrp.Activation("sigmoid").described():
             name, output = last.inputs[0], "sigmoid"
         if output != "linear":
             self.note(f"the {output} at the end is taken off: the scores explained are what it is applied to")
@@ -562,8 +523,7 @@ class NetworkBuild:
                 nodes.append(node)
                 needed |= {one.partition(":")[0] for one in node.inputs}
         ports = {key: port for key, port in self.ports.items() if key in needed}
-        if not nodes:
-            self.refuse("must be computed by layers")
+        self.refuse_if(not nodes, "must be computed by layers")
         return Model(tuple(nodes[::-1]), inputs=ports, result=name, output=output)  # type: ignore[arg-type]
 
 

@@ -58,15 +58,6 @@ class Dim:
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
-    def __floordiv__(self, other: Any) -> Any:
-        """Only where nothing is left over."""
-        return _quotient(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _quotient(other, self)
-
-    __truediv__, __rtruediv__ = __floordiv__, __rfloordiv__
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
 
@@ -75,20 +66,6 @@ class Dim:
 
     def __repr__(self) -> str:
         return " + ".join("*".join([str(n), *key]) for key, n in self.terms.items())
-
-
-def _quotient(value: Any, by: Any) -> Any:
-    """value / by, where that is exact and `by` is a single product."""
-    ((factors, count),) = Dim._terms(by).items()
-    terms = {}
-    for key, n in Dim._terms(value).items():
-        left = list(key)
-        for factor in factors:
-            left.remove(factor)  # a ValueError where it is not in there
-        if n % count:
-            raise ValueError("sizes do not divide")
-        terms[tuple(left)] = n // count
-    return Dim._made(terms)
 
 
 def name_of(size: Any) -> str:
@@ -106,11 +83,17 @@ def index_along(size: int | Dim) -> Dim:
 
 
 def divided(value: Any, by: Any) -> Any:
-    """value / by for sizes; None where it is not a size."""
-    try:
-        return _quotient(value, by)
-    except (ValueError, ZeroDivisionError):
-        return None
+    """value / by for sizes, where that is exact and `by` is a single product; otherwise None."""
+    (factors, count), *more = Dim._terms(by).items()
+    terms = {}
+    for key, n in Dim._terms(value).items():
+        left = list(key)
+        if more or not count or n % count or not all(left.count(one) >= factors.count(one) for one in factors):
+            return None
+        for factor in factors:
+            left.remove(factor)
+        terms[tuple(left)] = n // count
+    return Dim._made(terms)
 
 
 def sizes(values: Sequence[Any]) -> np.ndarray:
@@ -120,14 +103,6 @@ def sizes(values: Sequence[Any]) -> np.ndarray:
         out[:] = list(values)
         return out
     return np.array([int(one) for one in values], np.int64)
-
-
-def product(values: Sequence[Any]) -> Any:
-    """The product of sizes."""
-    out: Any = 1
-    for one in values:
-        out = one * out
-    return out
 
 
 def groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int], list[int]]] | None:
@@ -142,12 +117,9 @@ def groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int],
             if divided(product_out, product_in) is not None and i < len(before):
                 ins.append(i)
                 product_in, i = product_in * before[i], i + 1
-            elif divided(product_in, product_out) is not None and j < len(after):
+            elif j < len(after):
                 outs.append(j)
                 product_out, j = product_out * after[j], j + 1
-            elif i < len(before) and j < len(after):
-                ins.append(i)
-                product_in, i = product_in * before[i], i + 1
             else:
                 return None
         groups.append((ins, outs))

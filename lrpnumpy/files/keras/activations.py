@@ -50,10 +50,10 @@ def function(b: KerasBuild, layer: KerasLayer, s: Fields, key: str = "activation
     name = "linear" if given is None else given
     if name == "hard_sigmoid":
         return Function(_hard_sigmoid(b))
-    if isinstance(name, str) and name in _NAMED:
-        return _NAMED[name]
     shown = name if isinstance(name, str) else "a custom function"
-    b.refuse(f"{key} is {shown[:80]}, which is not supported{nearby(shown, _NAMED)}; {by_custom(layer.name)}")
+    if shown not in _NAMED:
+        b.refuse(f"{key} is {shown[:80]}, which is not supported{nearby(shown, _NAMED)}; {by_custom(layer.name)}")
+    return _NAMED[shown]
 
 
 def function_of_cell(b: KerasBuild, layer: KerasLayer, s: Fields, key: str, default: str) -> str:
@@ -68,15 +68,12 @@ def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Functio
     """The function of a layer that is nothing but an activation."""
     if kind == "Gelu" and s.boolean("approximate", True):
         return Function("gelu_tanh")
-    if kind in OPERATIONS:
-        return function(b, layer, Fields(b.source, s.where, {"activation": OPERATIONS[kind]}))
+    if kind in (*OPERATIONS, "Softmax"):
+        return _NAMED[OPERATIONS.get(kind, "softmax")]
     if kind == "Activation":
         return function(b, layer, s)
-    if kind == "Softmax":
-        return Function("softmax")
     if kind == "ReLU":
-        if s.value.get("threshold") not in (None, 0):
-            b.refuse("must have no threshold")
+        b.refuse_if(s.value.get("threshold") not in (None, 0), "must have no threshold")
         slope = s.number("negative_slope", 0.0)
         most = s.number("max_value") if s.has("max_value") else None
         return Function("leaky_relu", slope, most) if slope else Function("relu", most=most)
@@ -88,11 +85,8 @@ def _of_layer(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields) -> Functio
 def _hard_sigmoid(b: KerasBuild) -> str:
     """Which of the two functions of one name is meant: the version of Keras decides."""
     major = (b.version or "").split(".")[0]
-    if major not in ("1", "2", "3"):
-        b.refuse(
-            "hard_sigmoid is one function in Keras 1 and 2 and another in 3, and the file does not store which "
-            'wrote the file; put "keras_version" into the configuration'
-        )
+    what = 'hard_sigmoid differs between Keras 2 and 3, and the file stores no version; put "keras_version" into config'
+    b.refuse_if(major not in ("1", "2", "3"), what)
     formula, name = ("x/6", "hard_sigmoid_3") if major == "3" else ("0.2 x", "hard_sigmoid")
     b.note(f"hard_sigmoid is clip({formula} + 0.5, 0, 1), as in the Keras {b.version} that wrote the file")
     return name
@@ -135,9 +129,5 @@ def apply(b: KerasBuild, layer: KerasLayer, x: NetworkValue, given: Function) ->
 def prelu(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Slopes below 0 that were trained, one for each feature."""
     layer, x = call.layer, b.value(call.layer, xs[0])
-    (path,) = list(b.paths(layer).values())[:1] or [b.refuse("has no array in the file")]
-    shape = b.source.shape(path)
-    if x.has_steps and (len(shape) != 2 or shape[0] != 1):
-        b.refuse("has slopes for every step; only those shared by all steps (shared_axes=[1]) are supported")
-    (slopes,) = b.take(layer, [path], [(1, x.width) if x.has_steps else (x.width,)])
+    (slopes,) = b.own_arrays(layer, [(1, x.width) if x.has_steps else (x.width,)])  # shared by all steps
     return b.vectors(Activation("prelu", slopes=slopes.reshape(-1)), x)

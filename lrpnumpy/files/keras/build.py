@@ -16,7 +16,7 @@ from lrpnumpy.checks import LrpError, UserCodeError, WeightFileError
 from lrpnumpy.files.build.constants import as_list
 from lrpnumpy.files.build.layers import OPERATIONS
 from lrpnumpy.files.build.network import SERIES, VECTOR, NetworkBuild, NetworkValue, NotSupported
-from lrpnumpy.files.build.sizes import Dim, product
+from lrpnumpy.files.build.sizes import Dim
 from lrpnumpy.files.keras.config import SHAPES, KerasCall, KerasGraph, KerasLayer, Ref
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.files.safe import Fields, Shape
@@ -33,12 +33,11 @@ MASK = ("a mask",)  # what Keras 3 computes beside the network to find the paddi
 
 
 class KerasWords(NamedTuple):
-    """How an input of strings or foreign numbers becomes token ids."""
+    """How an input of strings becomes token ids."""
 
     vocabulary: list[str] | None  # the word of each id
     unknown: str | None = None
     tokenizer: str = "space"
-    rows: list[int] | None = None  # of an input of numbers: the row that each number means
     length: int | None = None  # words that a sentence is filled up to, and cut to
 
 
@@ -60,14 +59,11 @@ class KerasInput:
 
     def made(self) -> Input:
         """The input of the model."""
-        mask, pad = None, None
-        if self.skips:
-            mask = self.mask
+        mask = self.mask if self.skips else None
         if self.embedding is None:
             return Input(self.size, self.steps, mask_value=mask)
-        embedding = self.embedding
-        if mask is not None:
-            embedding = replace(embedding, mask=int(mask))
+        embedding = replace(self.embedding, mask=None if mask is None else int(mask))
+        pad = None
         if self.length is not None:
             pad = (self.length, "post", 0, "post")
         return Input(self.size, self.steps, embedding=embedding, pad=pad)
@@ -128,38 +124,26 @@ class KerasBuild(NetworkBuild):
         """The outputs of a layer for its inputs, start states and masks."""
         layer, (xs, states, masks) = call.layer, values
         self.where, self.label = layer.settings.where, layer.name
-        if not xs:
-            self.refuse("must be applied to at least one input, it has none")
+        self.refuse_if(not xs, "must be applied to at least one input, it has none")
         if all(x.part_of == MASK for x in xs) and layer.kind in OF_MASKS:
             return self.meant(replace(call, layer=replace(layer, kind="LogicalOr")), xs)
         if layer.kind not in MASK_OPERATIONS:
-            if any(x.part_of == MASK for x in (*xs, *states)):
-                self.refuse("computes with a mask, which is not understood")
+            is_mask = any(x.part_of == MASK for x in (*xs, *states))
+            self.refuse_if(is_mask, "computes with a mask, which is not understood")
             if any(one.part_of != MASK or one.mask not in {x.mask for x in xs} for one in masks):
                 self.refuse(
-                    "takes mask=, and its input does not have this mask, which is not supported; save the model with "
-                    "Embedding(..., mask_zero=True), for numbers with a Masking layer, in place of mask="
+                    "takes a mask= that its input does not have; use Embedding(mask_zero=True) or Masking instead"
                 )
-        if layer.settings.has("quantization_config"):
-            self.refuse("is quantised, which is not supported; save the model before it is quantised")
+        is_small = layer.settings.has("quantization_config")
+        self.refuse_if(is_small, "is quantised, which is not supported; save the model before it is quantised")
         if layer.graph is not None:
             self.plain(call)
-            return self._inner(layer.graph, xs)
+            if len(xs) != len(layer.graph.inputs):
+                self.refuse(f"is a model with {len(layer.graph.inputs)} inputs, it is called with {len(xs)}")
+            return self.run(layer.graph, layer.graph.outputs, dict(zip(layer.graph.inputs, xs, strict=True)))
         if custom_for(self.custom, layer.kind, layer.name) is not None:
             return [self._custom(layer, xs)]
-        if states and layer.kind not in TAKES_STATES:
-            self.refuse("takes start states, which only recurrent layers do")
-        numbers = [x.axes == ("N",) for x in xs]
-        if any(numbers) and layer.kind != "ExpandDims":
-            shapes = layer.kind in ("Reshape", "Flatten")
-            if not shapes and not (all(numbers) and layer.kind in ELEMENTWISE):
-                self.refuse(
-                    "takes one number for each sequence, of shape (batch,), where a vector is needed; reshape it"
-                )
-            (vector,) = self.meant(call, [x.widened([1]) for x in xs])
-            if not shapes:
-                vector = vector.taking(1, 0)
-            return [vector]
+        self.refuse_if(states and layer.kind not in TAKES_STATES, "takes start states, which only recurrent layers do")
         return self.meant(call, [*xs, *states])
 
     def meant(self, call: KerasCall, values: list[NetworkValue]) -> list[NetworkValue]:
@@ -173,12 +157,6 @@ class KerasBuild(NetworkBuild):
         elif call.options or any(one is not None for one in call.others):
             shown = ", ".join(f"{key}={value!r:.40}" for key, value in call.options.items()) or "a constant"
             self.refuse(f"is called with more than its input ({shown}), which is not understood")
-
-    def _inner(self, graph: KerasGraph, xs: list[NetworkValue]) -> Sequence[NetworkValue]:
-        """A model inside the model: its layers are those of the whole."""
-        if len(xs) != len(graph.inputs):
-            self.refuse(f"is a model with {len(graph.inputs)} inputs, it is called with {len(xs)}")
-        return self.run(graph, graph.outputs, dict(zip(graph.inputs, xs, strict=True)))
 
     def _custom(self, layer: KerasLayer, xs: list[NetworkValue]) -> NetworkValue:
         """The output of the layer that the caller's function makes of settings and arrays."""
@@ -194,8 +172,7 @@ class KerasBuild(NetworkBuild):
 
     def take(self, layer: KerasLayer, paths: Sequence[str], shapes: Sequence[Shape]) -> list[np.ndarray]:
         """The arrays of a layer, each of its expected shape; of a layer that is called again, those read before."""
-        if len(paths) != len(shapes):
-            self.refuse(f"must have {len(shapes)} arrays, the file has {len(paths)}")
+        self.refuse_if(len(paths) != len(shapes), f"must have {len(shapes)} arrays, the file has {len(paths)}")
         for path, shape in zip(paths, shapes, strict=True):
             if path in self.arrays:  # every call of a layer copies them: several calls are fine, but not any number
                 self.room(self.arrays[path].size // 4)
@@ -224,58 +201,38 @@ class KerasBuild(NetworkBuild):
         """An input of the whole network; what it holds is known once something takes it."""
         shape = next((s for key in SHAPES if isinstance(s := layer.settings.value.get(key), list)), None)
         self.where, name = layer.settings.where, self.fresh(layer.name)
-        entry = self.entries[name] = KerasInput(ref, shape)
-        if shape is None:
-            return self._of_entry(name, STEPS)
-        entry.shape = inner = shape[1:]
-        *places, last = map(as_length, inner or [None])
-        entry.steps = len(inner) != 1
-        steps: Any = STEPS
-        if len(inner) in (2, 3):
-            steps = places[0] or STEPS
-        if len(inner) == 3 and places[1] and last:  # places and features of each step, which are one vector here
-            entry.size = product([places[1], last])
-            value = self._of_entry(name, steps)
-            self.note(f"a step of {name!r} has {places[1]} places of {last} numbers; relevance is for each")
-            return replace(value, axes=("N", "T", "F", "F"), index=value.index.reshape(places[1], last))
-        if len(inner) < 3:
-            entry.size = last
-        return self._of_entry(name, steps)
+        inner: list[Any] = [None, None] if shape is None else [as_length(n) for n in shape[1:]]
+        entry = self.entries[name] = KerasInput(ref, shape and shape[1:], steps=len(inner) != 1)
+        steps = STEPS if len(inner) not in (2, 3) else inner[0] or STEPS
+        if len(inner) == 3 and inner[1] and inner[2]:  # places and features of each step, which are one vector here
+            entry.size = inner[1] * inner[2]
+            value = self.of_entry(name, steps)
+            self.note(f"a step of {name!r} has {inner[1]} places of {inner[2]} numbers; relevance is for each")
+            return replace(value, axes=("N", "T", "F", "F"), index=value.index.reshape(inner[1:]))
+        if 0 < len(inner) < 3:
+            entry.size = inner[-1]
+        return self.of_entry(name, steps)
 
-    def _of_entry(self, name: str, steps: Any, **change: Any) -> NetworkValue:
+    def of_entry(self, name: str, steps: Any, mask: str | None = None) -> NetworkValue:
         """The value of an input, of as many features as are known."""
         entry = self.entries[name]
         self.room(entry.size or 0)
         self.sizes[name] = Size(entry.size or 0, entry.steps, f"value {name!r}")
-        index = np.arange(entry.size or 0)
-        if entry.steps:
-            return NetworkValue((name,), SERIES, index, steps, **change)
-        return NetworkValue((name,), VECTOR, index, **change)
-
-    def embedded_entry(self, name: str, embedding: Embedding, steps: Any, mask: bool) -> NetworkValue:
-        """The vectors of the token ids of an input."""
-        entry = self.entries[name]
-        entry.embedding, entry.size, entry.mask = embedding, embedding.size, None
-        if not mask:
-            return self._of_entry(name, steps)
-        entry.mask = 0.0
-        return self._of_entry(name, steps, mask=name)
+        axes, steps = (SERIES, steps) if entry.steps else (VECTOR, 1)
+        return NetworkValue((name,), axes, np.arange(entry.size or 0), steps, mask=mask)
 
     def whole(self, x: NetworkValue) -> KerasInput | None:
         """The input that a value is, all of its features; None for any other value."""
         entry = self.entries.get("".join(x.values[:1]))
         if entry is None or len(x.values) > 1:
             return None
-        if x.width and not np.array_equal(x.index.reshape(-1), np.arange(entry.size or 0)):
-            return None
-        return entry
+        is_whole = not x.width or np.array_equal(x.index.reshape(-1), np.arange(entry.size or 0))
+        return entry if is_whole else None
 
     def raw(self, x: NetworkValue) -> KerasInput | None:
         """The same, unless it is an input of token ids."""
         entry = self.whole(x)
-        if entry is None or entry.embedding is not None:
-            return None
-        return entry
+        return entry if entry is not None and entry.embedding is None else None
 
     def value(self, layer: KerasLayer, x: NetworkValue, width: int | None = None) -> NetworkValue:
         """A value as another layer takes it: after its sigmoid or softmax, and of a known number of features.
@@ -297,18 +254,15 @@ class KerasBuild(NetworkBuild):
         if entry.size is None:
             if width is None and (paths := list(self.paths(layer).values())):
                 *_, width = (1, *self.source.shape(paths[0])[-2:][:1])
-            if width is None:
-                self.refuse("takes an input of which the file does not say how many features it has")
+            self.refuse_if(width is None, "takes an input of which the file does not say how many features it has")
             entry.size = width
-        if x.width:
-            return x
-        return self._of_entry(x.values[0], x.steps, mask=x.mask)
+        return x if x.width else self.of_entry(x.values[0], x.steps, mask=x.mask)
 
     def operation(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
         """The result of an operation of the builder, with any axes."""
         node = OperationNode(kind, "", self.where, (), (), attributes)
         made: NetworkValue = OPERATIONS[kind](self, node, values)
-        return replace(made, part_of=())
+        return replace(made, part_of=()) if made.values else made
 
     def emit(self, kind: str, *values: Any, **attributes: Any) -> NetworkValue:
         """The same with steps and features as a layer takes them."""
@@ -325,13 +279,14 @@ class KerasBuild(NetworkBuild):
             if series.length is None:
                 self.refuse("must exchange the two axes of a series with a fixed number of steps")
             return self.vectors(Transpose(series.length), series, steps=series.width)
+        if x.axes not in (SERIES, VECTOR, ("N",)):
+            self.refuse("gives values of more than two axes, which are not supported")
         return x
 
     def with_steps(self, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
         """A value that has steps, or an error."""
         x = self.value(layer, x)
-        if not x.has_steps:
-            self.refuse("needs a vector for each step, the layer before it hands on a single one")
+        self.refuse_if(not x.has_steps, "needs a vector for each step, the layer before it hands on a single one")
         return x
 
     # ---------------------------------------------------------------------------------------------------------- masks
@@ -356,17 +311,12 @@ class KerasBuild(NetworkBuild):
                     f"the padding of the input {name!r} is skipped, but in Keras {', '.join(dict.fromkeys(port.sees))} "
                     "computes with it: scores are those of Keras for sequences without padding; pass such"
                 )
-            elif port.skips and port.embedding is not None:
-                self.note(f"mask_zero: token {int(port.mask or 0)} is padding, its steps are skipped")
-            elif port.skips:
-                self.note(f"Masking: steps whose features all equal {port.mask:g} are skipped")
 
 
 # Layers inside a TimeDistributed that take places and features.
 AT_PLACES = (
     "Conv1D", "MaxPooling1D", "AveragePooling1D", "GlobalMaxPooling1D", "GlobalAveragePooling1D", "Flatten",
 )  # fmt: skip
-ELEMENTWISE = ("Add", "Subtract", "Multiply", "Activation", "ReLU", "LeakyReLU", "Relu", "Tanh", "Sigmoid")
 # As Keras 3 lists them beside the layers.
 MASK_OPERATIONS = ("NotEqual", "Any", "ConvertToTensor", "ZerosLike", "OnesLike", "LogicalOr")
 OF_MASKS = ("Any", "ConvertToTensor", "LogicalOr", "ExpandDims", "Concatenate")  # which join masks, or leave them alone
@@ -381,7 +331,7 @@ def custom_for(custom: Custom, kind: str, name: str) -> Any:
 def by_custom(name: str) -> str:
     """The advice to define a layer with custom=, for an error; `name` is that of the layer or its class."""
     return (
-        f"to say what the layer does, write custom={{{name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
+        f"to say what a layer does, write custom={{{name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
     )
 
 

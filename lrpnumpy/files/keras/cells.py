@@ -11,32 +11,31 @@ import numpy as np
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.activations import function_of_cell
-from lrpnumpy.files.keras.build import KerasBuild, modern
+from lrpnumpy.files.keras.build import KerasBuild, by_custom, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer, cells_of
 from lrpnumpy.files.safe import Fields
 
 KINDS = ("LSTM", "CuDNNLSTM", "GRU", "CuDNNGRU", "SimpleRNN")
 
 
-def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> lrp.Cell:
-    """The cell of one direction, with the activations that are usual for it."""
-    u = s.integer("units")
-    if kind == "SimpleRNN":
-        K, R, bias = b.with_bias(layer, s, [(D, u), (u, u)], (u,), paths)
-        return lrp.RNN(np.ascontiguousarray(K.T), np.ascontiguousarray(R.T), bias)
-    gates = 4
-    if kind.endswith("GRU"):
-        gates = 3
-    b.note(_NOTES[gates])
-    after = gates == 3 and s.boolean("reset_after", False)
+_GATES = {"SimpleRNN": 1, "GRU": 3, "LSTM": 4}
+_DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid"}
+_KERAS_1 = {3: (0, 1, 2), 4: (0, 2, 1, 3)}  # positions of our gates in Keras 1
+
+
+def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Sequence[str], D: int) -> lrp.Cell:
+    """The cell of one direction. Keras' gates z, r, h are our z, r, n, and its i, f, c, o our i, f, g, o."""
+    u, gates = s.integer("units"), _GATES[kind.removeprefix("CuDNN")]
+    after = gates == 3 and (kind == "CuDNNGRU" or s.boolean("reset_after", False))
     if kind.startswith("CuDNN"):
-        U, W, bias = _cudnn(b, layer, paths, D, u, gates)
-        after = gates == 3
+        K, R, bias = b.take(layer, paths, [(D, gates * u), (u, gates * u), (2 * gates * u,)])
+        # The numbers of a gate's block, row by row, are those of the matrix that cuDNN multiplies x with.
+        U = np.stack([block.reshape(u, D) for block in np.split(K, gates, axis=1)])
+        W, bias = np.stack(np.split(R, gates, axis=1)), bias.reshape(2, gates, u)
         if not after:
             bias = bias.sum(axis=0)
-    elif len(paths) == 3 * gates:  # of Keras 1: kernel, recurrent kernel and bias of each gate are separate arrays
-        order = {3: "z, r, h", 4: "i, c, f, o"}[gates]
-        b.note(f"the {len(paths)} arrays of Keras 1 are in the order {order}")
+        return _record(gates, U, W, bias, after)
+    if gates > 1 and len(paths) == 3 * gates:  # of Keras 1: the three arrays of one gate, then those of the next
         arrays = b.take(layer, paths, [(D, u), (u, u), (u,)] * gates)
         U, W, bias = (np.stack([arrays[3 * g + k].T for g in _KERAS_1[gates]]) for k in range(3))
         after = False
@@ -46,39 +45,22 @@ def cell_of(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: Seque
         U, W = K.T.reshape(gates, u, D), R.T.reshape(gates, u, u)
         if bias is not None:
             bias = bias.reshape(*shape[:-1], gates, u)
+    keys = tuple(_DEFAULTS)[: min(gates, 2)]
+    functions = {key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys}
+    return replace(_record(gates, U, W, bias, after), **functions)
+
+
+def _record(gates: int, U: np.ndarray, W: np.ndarray, bias: np.ndarray | None, after: bool) -> lrp.Cell:
+    """The record; with `after` a GRU has its reset gate after the product, and biases of inputs and of states."""
     if gates == 4:
         return lrp.LSTM(U, W, bias)
-    if after:
-        return _after(U, W, bias)
-    return lrp.GRU(U, W, bias, reset_after=False)
-
-
-_NOTES = {3: "Keras' gates z, r, h are taken as z, r, n", 4: "Keras' gates i, f, c, o are taken as i, f, g, o"}
-_CUDNN_NOTES = {
-    3: "CuDNNGRU: blocks are stored transposed",
-    4: "CuDNNLSTM: blocks are stored transposed, and its two biases are added",
-}
-_KERAS_1 = {3: (0, 1, 2), 4: (0, 2, 1, 3)}  # positions of our gates in Keras 1
-
-
-def _after(U: np.ndarray, W: np.ndarray, both: np.ndarray | None) -> lrp.GRU:
-    """A GRU with the reset gate after the product, and a bias (2, 3, u): that of the inputs and that of the states."""
-    if both is None:
-        return lrp.GRU(U, W)
-    b = both[0].copy()
-    b[:2] += both[1, :2]  # the bias of h's states is inside the product with r
-    return lrp.GRU(U, W, b, both[1, 2].copy())
-
-
-def _cudnn(
-    b: KerasBuild, layer: KerasLayer, paths: Sequence[str], D: int, u: int, count: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U (G,u,D), W (G,u,u) and both biases (2,G,u) of a layer made for cuDNN."""
-    K, R, both = b.take(layer, paths, [(D, count * u), (u, count * u), (2 * count * u,)])
-    b.note(_CUDNN_NOTES[count])
-    # The numbers of a gate's block, row by row, are those of the matrix that cuDNN multiplies x with.
-    U = np.stack([block.reshape(u, len(K)) for block in np.split(K, count, axis=1)])
-    return U, np.stack(np.split(R, count, axis=1)), both.reshape(2, count, u)
+    if gates == 1:
+        return lrp.RNN(U[0], W[0], None if bias is None else bias[0])
+    if not after or bias is None:
+        return lrp.GRU(U, W, bias, reset_after=after)
+    b = bias[0].copy()
+    b[:2] += bias[1, :2]  # the bias of h's states is inside the product with r
+    return lrp.GRU(U, W, b, bias[1, 2].copy())
 
 
 # ----------------------------------------------------------------------------------------------------- layers of cells
@@ -92,7 +74,6 @@ def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     b.skips_padding(x)
     cells, paths = _cells(b, layer), list(b.paths(layer).values())
     if s.boolean("go_backwards", False):
-        b.note("go_backwards: the steps are reversed before the layer")
         x = b.vectors(lrp.Reverse(), x, name=f"{layer.name}_reversed")
     states: list[NetworkValue] = []
     for k, (kind, inner) in enumerate(cells):
@@ -107,9 +88,7 @@ def recurrent(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         states += _states(x, cell)
     if not s.boolean("return_state", False):
         states = []
-    if s.boolean("return_sequences", False):
-        return [x, *states]
-    return [_last(x), *states]
+    return [x if s.boolean("return_sequences", False) else _last(x), *states]
 
 
 def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
@@ -123,21 +102,11 @@ def _cells(b: KerasBuild, layer: KerasLayer) -> list[tuple[str, Fields]]:
         return [(layer.kind, modern(b, s))]
     cells = cells_of(s)
     if unknown := [kind for kind, _ in cells if kind.removesuffix("Cell") not in KINDS]:
-        b.refuse(
-            f"is supported around LSTMCell, GRUCell and SimpleRNNCell only, it holds {unknown[0][:80]!r}; to say what "
-            f"the layer does, write custom={{{layer.name!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy"
-        )
+        what = f"is supported around LSTMCell, GRUCell and SimpleRNNCell only, it holds {unknown[0][:80]!r}"
+        b.refuse(f"{what}; {by_custom(layer.name)}")
     return [(kind.removesuffix("Cell"), settings) for kind, settings in cells]
 
 
-def _cell(b: KerasBuild, layer: KerasLayer, kind: str, s: Fields, paths: list[str], D: int) -> lrp.Cell:
-    """One cell with its activations."""
-    cell = cell_of(b, layer, kind, s, paths, D)
-    keys = {"SimpleRNN": ("activation",), "CuDNNLSTM": (), "CuDNNGRU": ()}.get(kind, tuple(_DEFAULTS))
-    return replace(cell, **{key: function_of_cell(b, layer, s, key, _DEFAULTS[key]) for key in keys})
-
-
-_DEFAULTS = {"activation": "tanh", "recurrent_activation": "sigmoid"}
 _MERGES: dict[str, Literal["concat", "sum", "mean"]] = {"concat": "concat", "sum": "sum", "ave": "mean"}
 _JOINS: dict[str, Callable[[], lrp.Layer]] = {
     "concat": lrp.Concat, "sum": lrp.Add, "ave": lrp.Average, "mul": lrp.Multiply,
@@ -152,8 +121,6 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     b.skips_padding(x)
     kind, sides = _directions(b, layer)
     paths = list(b.paths(layer).values())
-    if len(paths) % 2:
-        b.refuse(f"has {len(paths)} arrays, not the same number for both directions")
     half = len(paths) // 2
     forward, backward = (_cell(b, layer, kind, sides[k], paths[k * half :][:half], x.width) for k in range(2))
     returns, sequences = sides[0].boolean("return_state", False), sides[0].boolean("return_sequences", False)
@@ -162,11 +129,7 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
         merge = layer.one_of("merge_mode", tuple(_JOINS), "concat")
     if merge in _MERGES and not returns and not starts:
         out = b.vectors(lrp.Bidirectional(forward, backward, _MERGES[merge]), x)
-        if not sequences:
-            out = _last(out)
-        return [out]
-    if len(starts) % 2:
-        b.refuse(f"has {len(starts)} initial states, which cannot be split into forward and backward ones")
+        return [out if sequences else _last(out)]
     half = len(starts) // 2
     ahead = b.vectors(forward, x, *starts[:half], name=f"{layer.name}_forward")
     mirrored = b.vectors(lrp.Reverse(), x, name=f"{layer.name}_reversed")
@@ -192,10 +155,9 @@ def _directions(b: KerasBuild, layer: KerasLayer) -> tuple[str, list[Fields]]:
     found = [KerasLayer(kind, layer.name, Fields(b.source, s.where, side.object("config").value), ()) for side in inner]
     sides = [_cells(b, one)[0][1] for one in found]
     backwards = [side.boolean("go_backwards", False) for side in sides]
-    if backwards != [False, s.has("backward_layer")]:
-        b.refuse("must read forwards with one layer and backwards with the other")
-    if sides[0].boolean("return_sequences", False) != sides[1].boolean("return_sequences", False):
-        b.refuse("must have the same return_sequences in both directions")
+    sequences = [side.boolean("return_sequences", False) for side in sides]
+    if backwards != [False, s.has("backward_layer")] or sequences[0] != sequences[1]:
+        b.refuse("must read forwards with one layer and backwards with the other, with the same return_sequences")
     return kind, sides
 
 

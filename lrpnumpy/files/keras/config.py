@@ -6,11 +6,11 @@ layer computes. A class that is not known is not refused at once: `parse` finds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
-from lrpnumpy.files.safe import Fields, Source
+from lrpnumpy.files.safe import Fields, Source, kind_of
 from lrpnumpy.layers.windows import WindowSteps
 
 MODELS = ("Sequential", "Functional", "Model")
@@ -45,8 +45,7 @@ class KerasLayer:
         """A setting that is one of some names."""
         value = self.settings.value.get(key, default)
         if value not in known:
-            shown = value if isinstance(value, str) else "a custom function" if value else "not said"
-            self.refuse(f"{key} must be one of {', '.join(known)}, it is {shown}")
+            self.refuse(f"{key} must be one of {', '.join(known)}, it is {kind_of(value)}")
         return str(value)
 
     def last_axis(self, axes: int, given: Any = None) -> None:
@@ -156,8 +155,7 @@ def parse(source: Source, config: Any, known: Known) -> tuple[KerasGraph, list[K
     if isinstance(config, list):
         config = {"class_name": "Sequential", "config": config}
     elif isinstance(config, dict) and "class_name" not in config and "layers" in config:  # model.get_config()
-        functional = "input_layers" in config
-        config = {"class_name": "Functional" if functional else "Sequential", "config": config}
+        config = {"class_name": "Functional" if "input_layers" in config else "Sequential", "config": config}
     model = Fields(source, "configuration", config)
     kind = model.string("class_name")
     if kind not in MODELS:
@@ -183,11 +181,10 @@ class _Reader:
         self.source.budget.level(model.where, len(place))
         if kind != "Sequential":
             return self._functional(model.object("config"), place)
-        inner = model.value.get("config")
-        if isinstance(inner, list):
-            return self._sequential(model, inner, None, place)
-        config = model.object("config")
-        return self._sequential(model, config.items("layers"), config.value.get("build_input_shape"), place)
+        config = model.value.get("config")
+        if isinstance(config, list):
+            config = {"layers": config}
+        return self._sequential(Fields(self.source, model.where, config), place)
 
     def _layers(self, items: list[Any], place: tuple[int, ...]) -> list[KerasLayer]:
         """The layers of one model, counted before any of them is read."""
@@ -198,37 +195,34 @@ class _Reader:
     def _layer(self, item: Any, place: tuple[int, ...]) -> KerasLayer:
         self.source.budget.visit("configuration")
         layer = Fields(self.source, f"layer {place[-1]} of the configuration", item)
-        kind = _class(layer)
-        said = layer.value.get("config")
-        inner = said if isinstance(said, dict) else {}
-        name = next(
-            (n for n in (layer.value.get("name"), inner.get("name")) if isinstance(n, str)), f"layer_{place[-1]}"
-        )
+        kind, inner = _class(layer), layer.value.get("config")
+        if not isinstance(inner, dict):
+            inner = {}
+        names = (layer.value.get("name"), inner.get("name"))
+        name = next((n for n in names if isinstance(n, str)), f"layer_{place[-1]}")
         where = f"layer {name!r} ({kind})"[:200]
+        found = KerasLayer(kind, name, Fields(self.source, where, inner), place)
         if kind in MODELS:
-            nested = Fields(self.source, where, item)
-            settings = Fields(self.source, where, inner)
-            return KerasLayer(kind, name, settings, place, self.model(kind, nested, place))
-        is_known = self.known(kind, name)
-        settings = Fields(self.source, where, layer.object("config").value if is_known else inner)
-        found = KerasLayer(kind, name, settings, place)
-        if not is_known:
+            return replace(found, graph=self.model(kind, Fields(self.source, where, item), place))
+        if self.known(kind, name):
+            layer.object("config")  # which it must have
+        else:
             self.unknown.append(found)
         return found
 
-    def _sequential(self, where: Fields, items: list[Any], shape: Any, place: tuple[int, ...]) -> KerasGraph:
+    def _sequential(self, config: Fields, place: tuple[int, ...]) -> KerasGraph:
         """Each layer takes the first output of the one before; where no layer is the input, one is put first."""
-        layers = self._layers(items, place)
+        layers = self._layers(config.items("layers"), place)
         calls: dict[tuple[str, int], KerasCall] = {}
         if not layers or layers[0].kind != "InputLayer":
-            settings = _first_settings(layers) or {"batch_input_shape": shape}
+            settings = _first_settings(layers) or {"batch_input_shape": config.value.get("build_input_shape")}
             start = KerasLayer("InputLayer", "x", Fields(self.source, "the input", settings), (*place, -1))
             calls["input", 0] = KerasCall(start)
         for k, layer in enumerate(layers):
             before = (Ref(next(reversed(calls))[0], 0, 0),) if calls else ()
             calls[str(k), 0] = KerasCall(layer, before)
         first, last = next(iter(calls))[0], next(reversed(calls))[0]
-        return KerasGraph(where, layers, calls, [Ref(first, 0, 0)], [Ref(last, 0, 0)])
+        return KerasGraph(config, layers, calls, [Ref(first, 0, 0)], [Ref(last, 0, 0)])
 
     def _functional(self, config: Fields, place: tuple[int, ...]) -> KerasGraph:
         items = config.items("layers")
@@ -272,6 +266,9 @@ _OPERATIONS = {
 }  # fmt: skip
 
 
+_JOINS = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multiply", "max": "Maximum"}
+
+
 def _class(layer: Fields) -> str:
     """The class of a layer. One that is not Keras' own has the name of its package before it, "Custom>LSTM"."""
     kind, registered, module = layer.string("class_name"), layer.value.get("registered_name"), layer.value.get("module")
@@ -279,6 +276,9 @@ def _class(layer: Fields) -> str:
         inner = layer.value.get("config")
         function = inner.get("function") if isinstance(inner, dict) else None
         return _OPERATIONS.get(str(function), f"{kind} of {function}"[:80])
+    if kind == "Merge":  # the one layer that joined values in Keras 1
+        mode = layer.object("config").value.get("mode", "sum")
+        return _JOINS.get(mode, f"Merge by {mode}"[:80])
     if isinstance(registered, str) and ">" in registered and not registered.startswith("Keras>"):
         return registered
     if isinstance(module, str) and not module.startswith(("keras", "tf_keras", "tensorflow")):
@@ -294,8 +294,7 @@ def _first_settings(layers: list[KerasLayer]) -> dict[str, Any] | None:
     if first.graph is not None and first.graph.inputs:
         inner = first.graph.calls.get(first.graph.inputs[0][:2])
         return inner.layer.settings.value if inner is not None else None
-    said = any(first.settings.has(key) for key in SHAPES)
-    return first.settings.value if said else None
+    return first.settings.value if any(first.settings.has(key) for key in SHAPES) else None
 
 
 SHAPES = ("batch_shape", "batch_input_shape")
@@ -304,33 +303,25 @@ SHAPES = ("batch_shape", "batch_input_shape")
 def _ends(config: Fields, key: str) -> list[Ref]:
     """The inputs or outputs of a model, written ["name", 0, 0], [["name", 0, 0], …] or {"name": ["name", 0, 0]}."""
     found = config.value.get(key)
-    items = list(found.values()) if isinstance(found, dict) else config.items(key)
-    if len(items) == 3 and isinstance(items[0], str):
-        items = [items]
-    refs = [ref for item in items if (ref := _listed(item)) is not None]
+    items = list(_flat(list(found.values()) if isinstance(found, dict) else config.items(key)))
+    refs = _refs_among(items)
     if not refs or len(refs) != len(items):
         config.refuse(f"has {key.replace('_', ' ')} that are not understood")
     return refs
 
 
-def _listed(item: Any) -> Ref | None:
-    """["name", 0, 0] and what may follow."""
-    if not isinstance(item, (list, tuple)) or len(item) not in (3, 4) or not isinstance(item[0], str):
-        return None
-    call, tensor = item[1], item[2]
-    return Ref(item[0], call, tensor) if type(call) is int and type(tensor) is int else None
-
-
-def _tensor(value: Any) -> Ref | None:
-    """A value as Keras 3 writes it; None for anything else."""
+def _ref(value: Any) -> Ref | None:
+    """["name", 0, 0] and what may follow, in Keras 3 inside of a tensor; None for anything else."""
     if isinstance(value, dict) and value.get("class_name") == "__keras_tensor__":
         inner = value.get("config")
-        return _listed(inner.get("keras_history")) if isinstance(inner, dict) else None
+        value = inner.get("keras_history") if isinstance(inner, dict) else None
+    if isinstance(value, list) and len(value) in (3, 4) and [type(one) for one in value[:3]] == [str, int, int]:
+        return Ref(*value[:3])
     return None
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, list) and _listed(value) is None:
+    if isinstance(value, list) and _ref(value) is None:
         for item in value:
             yield from _flat(item)
     else:
@@ -340,42 +331,39 @@ def _flat(value: Any) -> Iterator[Any]:
 def _call(layer: KerasLayer, node: Any) -> KerasCall:
     """One entry of inbound_nodes: of Keras 1 and 2 [["name", 0, 0, {…}], …], of Keras 3 {"args": …, "kwargs": …}."""
     if isinstance(node, list):
-        if _listed(node) is not None:
-            node = [node]
-        inputs = [_listed(item) for item in node]
-        options = [item[3] for item in node if isinstance(item, list) and len(item) == 4 and isinstance(item[3], dict)]
-        merged = {key: value for one in options for key, value in one.items()}  # each input repeats them
-        arguments: list[Any] = []
-        read: Callable[[Any], Ref | None] = _listed
+        given = [node] if _ref(node) is not None else node
+        if any(_ref(item) is None for item in given):
+            layer.refuse("has inputs that are not understood")
+        options: dict[str, Any] = {}
+        for item in given:
+            if isinstance(item[-1], dict):  # each input repeats them
+                options |= item[-1]
     elif isinstance(node, dict) and node and not {"args", "kwargs"}.intersection(node):
         layer.refuse(f"takes its inputs by name ({', '.join(map(str, node))[:80]}), which is not supported")
     else:
         call = Fields(layer.settings.source, f"{layer.settings.where}: inbound_nodes", node)
-        given = list(_flat(call.items("args")))
-        inputs = [ref for ref in map(_tensor, given) if ref is not None]
-        arguments = [value for value in given if _tensor(value) is None]
-        merged = call.object("kwargs").value
-        read = _tensor
-    understood = [ref for ref in inputs if ref is not None]
-    if len(understood) < len(inputs):
-        layer.refuse("has inputs that are not understood")
-    understood += [ref for key in _VALUES for ref in _refs(read, merged.get(key))]
-    states, masks = ([*_refs(read, merged.get(key))] for key in ("initial_state", "mask"))
-    tensors = (*_VALUES, "initial_state", "mask")
+        given, options = list(_flat(call.items("args"))), call.object("kwargs").value
+    values = {key: _refs(options.get(key)) for key in (*_VALUES, "initial_state", "mask")}
+    inputs = [*_refs_among(given), *(ref for key in _VALUES for ref in values[key])]
+    arguments = tuple(value for value in given if _ref(value) is None)
     named = {
         key: value
-        for key, value in merged.items()
+        for key, value in options.items()
         if not (key == "name" or (key == "training" and value is False) or all(one is None for one in _flat(value)))
-        and not (key in tensors and _refs(read, value))
+        and not values.get(key)
     }
-    return KerasCall(layer, tuple(understood), tuple(states), tuple(masks), tuple(arguments), named)
+    return KerasCall(layer, tuple(inputs), tuple(values["initial_state"]), tuple(values["mask"]), arguments, named)
 
 
 _VALUES = ("value", "key", "y", "x2")  # arguments that are values like the first one
 
 
-def _refs(read: Callable[[Any], Ref | None], value: Any) -> list[Ref]:
+def _refs_among(values: Iterable[Any]) -> list[Ref]:
+    return [ref for ref in map(_ref, values) if ref is not None]
+
+
+def _refs(value: Any) -> list[Ref]:
     """The values in an argument, which may be a list that has None in places; nothing if there is anything else."""
     given = [one for one in _flat(value) if one is not None]
-    found = [ref for ref in map(read, given) if ref is not None]
+    found = _refs_among(given)
     return found if len(found) == len(given) else []

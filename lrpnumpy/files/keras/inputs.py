@@ -10,37 +10,34 @@ import numpy as np
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras.build import MASK, STEPS, KerasBuild, KerasInput, KerasWords, as_length
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
-from lrpnumpy.files.safe import MAX_NAMES, Fields
+from lrpnumpy.files.safe import Fields, kind_of
 from lrpnumpy.layers import Embedding
 
-_TOKENIZERS = {  # (standardize, split) of a TextVectorization
-    ("lower_and_strip_punctuation", "whitespace"): "keras",
-    (None, "whitespace"): "space",
-}
+_TOKENIZED = (["lower_and_strip_punctuation", "whitespace"], [None, "whitespace"])  # standardize, split
 
 
 def embedding(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Token ids to vectors, at an input."""
     layer, s, x = call.layer, call.layer.settings, xs[0]
     b.plain(call)
-    port = b.raw(x)
-    before = b.entries.get("".join(x.values[:1]))
-    if before is not None and before.embedding is not None:
+    port = b.entries.get("".join(x.values[:1]))
+    if port is not None and port.embedding is not None:
         b.refuse(
             "is the second Embedding of one input, which is not supported; if the two are concatenated, save the model "
             "with one Embedding whose array has theirs side by side: np.hstack([first, second])"
         )
-    if port is None or x.mask is not None or port.embedding is not None or port.is_taken:
+    if port is None or b.whole(x) is None or x.mask is not None or port.is_taken:
         b.refuse("must be the first layer, and the only one that an input goes to")
-    if port.shape is not None and len(port.shape) > 1:
-        b.refuse("takes token ids of more than one axis, which is not supported")
+    b.refuse_if(len(port.shape or ()) > 1, "takes token ids of more than one axis, which is not supported")
     (E,) = b.own_arrays(layer, [(s.integer("input_dim"), s.integer("output_dim"))])
     port.steps = port.shape != []
     made = _embedding(b, layer, port, E)
     if made.vocabulary is None:
         b.note("the file holds no vocabulary: inputs are token ids")
     length = as_length(port.shape[0]) if port.shape else None
-    return b.embedded_entry(x.values[0], made, length or STEPS, s.boolean("mask_zero", False) and port.steps)
+    has_mask = s.boolean("mask_zero", False) and port.steps
+    port.embedding, port.size, port.mask = made, made.size, 0.0 if has_mask else None
+    return b.of_entry(x.values[0], length or STEPS, mask=x.values[0] if has_mask else None)
 
 
 def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray) -> Embedding:
@@ -50,17 +47,10 @@ def _embedding(b: KerasBuild, layer: KerasLayer, port: KerasInput, E: np.ndarray
     if words is None:
         return Embedding(E)
     port.length = words.length
-    if words.vocabulary is None and words.rows is None:
+    if words.vocabulary is None:
         return Embedding(E, tokenizer=words.tokenizer)  # type: ignore[arg-type]
-    if words.rows is not None:
-        if max(words.rows) >= rows:
-            b.refuse(f"has {rows} rows, the layer before it gives ids up to {max(words.rows)}")
-        b.room(len(words.rows), E.shape[1])
-        b.source.spend(layer.settings.where, len(words.rows) * E[0].nbytes)
-        return Embedding(E[words.rows])
-    vocabulary = list(words.vocabulary or ())
-    if len(vocabulary) > rows:
-        b.refuse(f"has {rows} rows for {len(vocabulary)} words")
+    vocabulary = list(words.vocabulary)
+    b.refuse_if(len(vocabulary) > rows, f"has {rows} rows for {len(vocabulary)} words")
     b.source.budget.visit(layer.settings.where, rows)
     vocabulary += [f"<row {k}>" for k in range(len(vocabulary), rows)]  # no sentence has them: they are two words
     return Embedding(E, vocabulary=tuple(vocabulary), unknown=words.unknown, tokenizer=words.tokenizer)  # type: ignore[arg-type]
@@ -124,65 +114,42 @@ def vectorized(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> Networ
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     layer.one_of("output_mode", ("int",), "int")
-    if s.has("ngrams"):
-        b.refuse("must have no ngrams")
-    said = tuple(_named(s.value.get(key)) for key in ("standardize", "split"))
-    tokenizer = _TOKENIZERS.get(said)
-    if tokenizer is None:
-        b.refuse(
-            f"must have standardize 'lower_and_strip_punctuation' or None, and split 'whitespace', it has "
-            f"{said[0]!r:.60} and {said[1]!r:.60}; save the model behind this layer, which takes token ids"
-        )
-    words = _vocabulary(b, layer)
-    reserved = ["", "[UNK]"]
-    words = words if words is None or words[:2] == reserved else [*reserved, *words]
+    b.refuse_if(s.has("ngrams"), "must have no ngrams")
+    ways = [s.value.get(key) for key in ("standardize", "split")]
+    if ways not in _TOKENIZED:
+        shown = " and ".join(kind_of(way) for way in ways)
+        known = "standardize 'lower_and_strip_punctuation' or None, and split 'whitespace'"
+        b.refuse(f"must have {known}, it has {shown}; save the model behind this layer, which takes token ids")
+    tokenizer = "space" if ways[0] is None else "keras"
     length = as_length(s.value.get("output_sequence_length"))
-    port.words = KerasWords(words, None if words is None else "[UNK]", tokenizer, length=length)
+    port.words = _words(b, layer, ["", "[UNK]"], ["[UNK]"], tokenizer=tokenizer, length=length)
     if length is not None:
-        b.note(
-            f"sentences are filled up to {length} words with token 0, and longer ones are truncated, by {layer.name}"
-        )
+        b.note(f"{layer.name} fills sentences up to {length} words with token 0, and truncates longer ones")
     port.shape = [length]
     return xs[0]
 
 
 def looked_up(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """StringLookup and IntegerLookup: words or numbers to ids."""
+    """StringLookup: words to ids."""
     layer, s = call.layer, call.layer.settings
     port = _text_port(b, call, xs[0])
     layer.one_of("output_mode", ("int",), "int")
-    if s.boolean("invert", False):
-        b.refuse("invert=True is not supported: it makes words of ids")
-    unknown = s.integer("num_oov_indices", 1)
-    padding = s.value.get("mask_token")
-    if unknown > 1:
-        b.refuse(f"must have at most one id for unknown words, it has {unknown}")
-    found = _vocabulary(b, layer)
-    if layer.kind == "IntegerLookup":
-        port.words = _numbers(layer, found, padding, unknown)
-        return xs[0]
-    reserved = [*([str(padding)] if padding is not None else ()), *([str(s.value.get("oov_token", "[UNK]"))] * unknown)]
-    if found is not None and found[: len(reserved)] != reserved:
-        found = [*reserved, *found]
-    port.words = KerasWords(found, reserved[-1] if unknown and found is not None else None)
+    b.refuse_if(s.boolean("invert", False), "invert=True is not supported: it makes words of ids")
+    unknown = [str(s.value.get("oov_token", "[UNK]"))] * s.integer("num_oov_indices", 1)
+    b.refuse_if(len(unknown) > 1, f"must have at most one id for unknown words, it has {len(unknown)}")
+    padding = [str(s.value["mask_token"])] if s.has("mask_token") else []
+    port.words = _words(b, layer, [*padding, *unknown], unknown)
     return xs[0]
 
 
-def _numbers(layer: KerasLayer, found: list[str] | None, padding: Any, unknown: int) -> KerasWords:
-    """The row for each number from 0: those that the layer knows, and that of unknown ones for the others."""
-    try:
-        known = [int(word) for word in found or ()]
-    except ValueError:
-        known = []
-    first = (padding is not None) + unknown
-    rows = {number: k + first for k, number in enumerate(known)}
-    if type(padding) is int:
-        rows[padding] = 0
-    if not known or min(rows) < 0 or max(rows) >= MAX_NAMES:
-        layer.refuse(f"must hold a vocabulary of numbers from 0 to {MAX_NAMES}; save the model behind this layer")
-    if not unknown and len(rows) <= max(rows):
-        layer.refuse("must have an id for unknown numbers, or know every number from 0")
-    return KerasWords(None, rows=[rows.get(number, first - 1) for number in range(max(rows) + 1)])
+def _words(b: KerasBuild, layer: KerasLayer, reserved: list[str], unknown: list[str], **more: Any) -> KerasWords:
+    """The words of a layer behind the reserved ones, of which `unknown` is the one for unknown words, if any."""
+    found = _vocabulary(b, layer)
+    if found is None:
+        return KerasWords(None, **more)
+    if found[: len(reserved)] != reserved:
+        found = [*reserved, *found]
+    return KerasWords(found, "".join(unknown) or None, **more)
 
 
 def _text_port(b: KerasBuild, call: KerasCall, x: NetworkValue) -> KerasInput:
@@ -194,19 +161,13 @@ def _text_port(b: KerasBuild, call: KerasCall, x: NetworkValue) -> KerasInput:
     return port
 
 
-def _named(value: Any) -> Any:
-    """A setting that is a name or nothing; a custom function is shown as such."""
-    return value if value is None or isinstance(value, str) else "a custom function"
-
-
 def _vocabulary(b: KerasBuild, layer: KerasLayer) -> list[str] | None:
     """The words in the configuration, or in the file beside it; None where there are none."""
     given: Any = layer.settings.value.get("vocabulary")
     if isinstance(given, dict):  # a list as Keras 3 writes that of a NumPy array
         given = Fields(b.source, layer.settings.where, given).object("config").value.get("value")
     if isinstance(given, list):
-        if not all(type(word) in (str, int) for word in given):
-            b.refuse("vocabulary must be a list of words")
+        b.refuse_if(not all(type(word) in (str, int) for word in given), "vocabulary must be a list of words")
         return [str(word) for word in given]
     if isinstance(given, str):
         b.warn(f"{layer.name} has its words in the file {given[:80]!r}, which is not opened; pass vocabulary=")

@@ -9,7 +9,7 @@ import numpy as np
 
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.arithmetic import is_same
-from lrpnumpy.files.build.constants import LAST
+from lrpnumpy.files.build.constants import LAST, as_list
 from lrpnumpy.files.build.network import VECTOR, NetworkValue
 from lrpnumpy.files.keras.build import PRODUCTS, WEIGHTS, KerasBuild, Meaning, by_custom
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer, without_list
@@ -23,13 +23,12 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
     layer, kind = call.layer, call.layer.kind
     xs = [b.value(layer, x) for x in xs]
     if kind == "Concatenate":
-        layer.last_axis(len(xs[0].axes), call.setting("axis", -1))
+        layer.last_axis(len(xs[0].axes), call.setting("axis", call.setting("concat_axis", -1)))
     elif (value := _constant(call)) is not None and len(xs) == 1 and kind in ("Add", "Multiply"):
         return b.emit(kind[:3], xs[0], np.array(value))
     else:
         b.plain(call)
-    if kind == "Subtract" and len(xs) != 2:
-        b.refuse(f"must have two inputs, it has {len(xs)}")
+    b.refuse_if(kind == "Subtract" and len(xs) != 2, f"must have two inputs, it has {len(xs)}")
     if len(xs) == 1:
         return xs[0]
     is_seen = kind == "Concatenate" and (b.version or "").startswith("3")
@@ -42,23 +41,10 @@ def join(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue
         return b.vectors(_MANY[kind](), *xs)
     out = xs[0]
     for x in xs[1:]:
-        if kind == "Multiply":
-            out = _product(b, out, x)
-        else:
-            out = extreme(b, layer, kind, out, x)
+        out = _product(b, out, x) if kind == "Multiply" else extreme(b, layer, kind, out, x)
     return out
 
 
-def merge(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """The one layer that joined values in Keras 1."""
-    layer = call.layer
-    mode = layer.one_of("mode", tuple(_MODES), "sum")
-    if mode == "concat":
-        layer.last_axis(len(xs[0].axes), layer.settings.value.get("concat_axis", -1))
-    return join(b, replace(call, layer=replace(layer, kind=_MODES[mode])), xs)
-
-
-_MODES = {"concat": "Concatenate", "sum": "Add", "ave": "Average", "mul": "Multiply", "max": "Maximum"}
 _MANY: dict[str, Any] = {
     "Concatenate": lrp.Concat, "Add": lrp.Add, "Average": lrp.Average, "Subtract": lrp.Subtract,
 }  # fmt: skip
@@ -67,9 +53,8 @@ _MANY: dict[str, Any] = {
 def _constant(call: KerasCall) -> float | None:
     """The one number that a call has beside its value."""
     given = [*(argument for argument in call.others if argument is not None), *call.options.values()]
-    if len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30:
-        return float(given[0])
-    return None
+    is_number = len(given) == 1 and type(given[0]) in (int, float) and abs(given[0]) < 1e30
+    return float(given[0]) if is_number else None
 
 
 def _alike(b: KerasBuild, layer: KerasLayer, xs: list[NetworkValue], same_width: bool) -> list[NetworkValue]:
@@ -120,19 +105,16 @@ def extreme(b: KerasBuild, layer: KerasLayer, kind: str, one: NetworkValue, othe
 
 def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Two vectors to a number; weights and a series to a vector; or, with a softmax between two of it, attention."""
-    layer = call.layer
+    layer, axes = call.layer, call.layer.settings.value.get("axes")
     b.plain(call)
-    axes = layer.settings.value.get("axes")
     if type(axes) is int:
         axes = [axes, axes]
-    if len(xs) != 2 or not isinstance(axes, list) or len(axes) != 2:
+    if len(xs) != 2 or not isinstance(axes, list) or len(axes) != 2 or not all(type(axis) is int for axis in axes):
         b.refuse("must have two inputs, and one or two axes")
+    over = tuple(axis % len(x.axes) for axis, x in zip(axes, xs, strict=True))
+    what = f"with the axes {axes} of these inputs"
     if layer.settings.value.get("normalize"):
-        b.refuse(
-            "has normalize=True and divides its inputs by their lengths, a cosine similarity, which is not supported; "
-            f"{by_custom(layer.name)}"
-        )
-    over = tuple(_axis(axis, x) for axis, x in zip(axes, xs, strict=True))
+        over, what = (), "with normalize=True, a cosine similarity"
     for weights, series in (xs, xs[::-1]):
         of_one_query = over == (1, 1) and not weights.has_steps
         if weights.part_of[:1] == WEIGHTS and (of_one_query or (over == (2, 1) and weights is xs[0])):
@@ -143,29 +125,15 @@ def dot(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     if over == (1, 1) and not series.has_steps:
         product = _product(b, one, other)
         return b.vectors(lrp.Dense(np.ones((1, one.width), np.float32)), product, name=f"{layer.name}_sum")
-    if over == (1, 1) and not vector.has_steps:
-        weights = vector
-        if series.length != weights.width:
-            b.refuse("must have as many weights as the series has steps")
-        weights = b.vectors(lrp.Reshape(1), weights, name=f"{layer.name}_weights", steps=series.steps)
+    if over == (1, 1) and not vector.has_steps and series.length == vector.width:  # a weight for each step
+        weights = b.vectors(lrp.Reshape(1), vector, name=f"{layer.name}_weights", steps=series.steps)
         wide, series = _alike(b, layer, [weights, b.sees_padding(layer, series)], True)
-        product = _product(b, wide, series)
-        return b.vectors(lrp.Sum(), product, name=f"{layer.name}_sum")
+        return b.vectors(lrp.Sum(), _product(b, wide, series), name=f"{layer.name}_sum")
     if over == (2, 2) and vector.has_steps:
         return replace(one, values=(), part_of=(*PRODUCTS, one, other))
     if {*over} == {1, 2} and not vector.has_steps:  # one query: a score for each step
         return NetworkValue((), VECTOR, np.zeros(1, int), part_of=(*PRODUCTS, vector, series))
-    what = f"is not supported with the axes {axes} of these inputs"
-    if over == (1, 1):
-        what = "sums products of two series over their steps, which gives a matrix of features and is not supported"
-    b.refuse(f"{what}; {by_custom(layer.name)}")
-
-
-def _axis(axis: Any, x: NetworkValue) -> int:
-    """An axis counted from 0; -1 where the setting is none."""
-    if type(axis) is not int:
-        return -1
-    return axis % len(x.axes)
+    b.refuse(f"is not supported {what}; {by_custom(layer.name)}")
 
 
 # -------------------------------------------------------------------------------------------------------- attention
@@ -186,27 +154,25 @@ def _given(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> tuple[list
     for key, value in call.options.items():
         if key not in ("use_causal_mask", "return_attention_scores") or type(value) is not bool:
             b.refuse(f"is called with {key}, which is not understood")
-    if not 1 < len(xs) <= 3:
-        b.refuse(f"must have a query, a value and perhaps a key, it has {len(xs)} inputs")
+    b.refuse_if(not 1 < len(xs) <= 3, f"must have a query, a value and perhaps a key, it has {len(xs)} inputs")
     causal = bool(call.options.get("use_causal_mask")) or layer.settings.boolean("causal", False)
     return [b.with_steps(layer, x) for x in xs], causal
 
 
 def attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Attention: scores are products of queries and keys, or with score_mode="concat" sums of tanh."""
-    layer, s = call.layer, call.layer.settings
+    layer = call.layer
     xs, causal = _given(b, call, xs)
     mode = layer.one_of("score_mode", ("dot", "concat"), "dot")
-    scaled = s.boolean("use_scale", False)
+    scaled = layer.settings.boolean("use_scale", False)
     numbers = [float(array) for array in b.own_arrays(layer, [()] * (scaled + (mode == "concat")))]
     if mode == "dot":
         return _attention(b, layer, lrp.Attention(next(iter(numbers), 1.0), causal), xs)
-    width = xs[0].width
-    weight = np.full(width, numbers[-1], np.float32)
     query, value, key = xs[0], xs[1], xs[-1]
-    if scaled:
-        scale = lrp.Affine(np.full(width, numbers[0], np.float32))
-        query, key = (b.vectors(scale, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
+    weight, *scale = (np.full(query.width, number, np.float32) for number in reversed(numbers))
+    if scale:
+        node = lrp.Affine(scale[0])
+        query, key = (b.vectors(node, x, name=f"{layer.name}_{name}") for x, name in ((query, "query"), (key, "key")))
     return _attention(b, layer, lrp.AdditiveAttention(weight, causal), [query, value, key])
 
 
@@ -226,8 +192,7 @@ def weighted_average(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> 
     layer = call.layer
     b.plain(call)
     x = b.with_steps(layer, xs[0])
-    if layer.settings.boolean("return_attention", False):
-        b.refuse("must have return_attention=False")
+    b.refuse_if(layer.settings.boolean("return_attention", False), "must have return_attention=False")
     (W,) = b.own_arrays(layer, [(x.width, 1)])
     b.skips_padding(x)
     return b.vectors(lrp.AttentionPool(W[:, 0]), x)
@@ -240,76 +205,52 @@ def multi_head_attention(b: KerasBuild, call: KerasCall, xs: list[NetworkValue])
     if s.value.get("attention_axes") not in (None, 1, [1]) or s.value.get("use_gate") or s.has("sliding_window"):
         b.refuse("must attend over the steps, without use_gate and sliding_window")
     heads, d = s.integer("num_heads"), s.integer("key_dim")
-    d_v, biased = s.integer("value_dim", d), s.boolean("use_bias", True)
+    d_v = s.integer("value_dim", d)
     query, value, key = xs[0], xs[1], xs[-1]
     shapes = [(query.width, heads, d), (key.width, heads, d), (value.width, heads, d_v), (heads, d_v, None)]
-    if not biased:
-        Wq, Wk, Wv, Wo = b.own_arrays(layer, shapes)
-        bq = bk = bv = bo = ABSENT
+    biases = [*(shape[1:] for shape in shapes[:3]), (None,)]
+    if s.boolean("use_bias", True):
+        arrays = b.own_arrays(layer, [shape for pair in zip(shapes, biases, strict=True) for shape in pair])
+        weights, offsets = arrays[::2], [offset.ravel() for offset in arrays[1::2]]
     else:
-        biases = [*(shape[1:] for shape in shapes[:3]), (None,)]
-        each = [shape for pair in zip(shapes, biases, strict=True) for shape in pair]
-        Wq, bq, Wk, bk, Wv, bv, Wo, bo = b.own_arrays(layer, each)
-        bq, bk, bv = bq.ravel(), bk.ravel(), bv.ravel()
-    Wq, Wk, Wv = (np.ascontiguousarray(W.reshape(len(W), -1).T) for W in (Wq, Wk, Wv))
-    Wo = np.ascontiguousarray(Wo.reshape(heads * d_v, -1).T)
-    node = lrp.MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, heads, causal)
-    return _attention(b, layer, node, xs)
+        weights, offsets = b.own_arrays(layer, shapes), [ABSENT] * 4
+    rows = (query.width, key.width, value.width, heads * d_v)
+    matrices: list[Any] = [np.ascontiguousarray(W.reshape(n, -1).T) for W, n in zip(weights, rows, strict=True)]
+    return _attention(b, layer, lrp.MultiHeadAttention(*[*matrices, *offsets, heads, causal]), xs)
 
 
 # ------------------------------------------------------------------------------------------------------- operations
 
 
-def reduced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """Sum, Mean or Max over the steps, Sum or Mean over the features."""
-    x, axis = b.sees_padding(call.layer, b.value(call.layer, xs[0])), without_list(call.setting("axis"))
+_OPERATIONS = {
+    "Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "ExpandDims": "Unsqueeze", "Squeeze": "Squeeze",
+}  # fmt: skip
+
+
+def operation(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
+    """Sum, Mean or Max over an axis; an axis of length 1 added or taken away."""
+    kind, axis = call.layer.kind, without_list(call.setting("axis"))
+    x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
     b.plain(call.without("axis", "keepdims"))
-    if call.setting("initial") is not None:
-        b.refuse("must have no initial value")
-    if type(axis) is not int or axis % len(x.axes) < 1:
+    b.refuse_if(call.setting("initial") is not None, "must have no initial value")
+    if type(axis) is not int or axis % (len(x.axes) + (kind == "ExpandDims")) < 1:
         b.refuse(f"must be over one axis, that of the steps or of the features, it has {axis!r:.40}")
-    return b.emit(f"Reduce{call.layer.kind}", x, axes=[axis], keepdims=bool(call.setting("keepdims")))
-
-
-def expanded(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """ExpandDims: a vector as one step, or as steps of one number."""
-    x, axis = b.value(call.layer, xs[0]), call.setting("axis", -1)
-    rank = len(x.axes) + 1
-    if x.has_steps or type(axis) is not int or not 1 <= axis % rank < rank or not -rank <= axis < rank:
-        b.refuse("is supported for vectors only")
-    return b.settled(x.widened([axis % rank]))
-
-
-def squeezed(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
-    """Squeeze: one step as a vector, or a series of one number as a vector."""
-    x, axis = b.value(call.layer, xs[0]), without_list(call.setting("axis", -1))
-    if not x.has_steps or type(axis) is not int or axis % 3 < 1:
-        b.refuse("is supported for one step, or one feature, of a series only")
-    return b.emit("Squeeze", b.sees_padding(call.layer, x), axes=[axis])
+    return b.emit(_OPERATIONS[kind], x, axes=[axis], keepdims=bool(call.setting("keepdims")))
 
 
 def sliced(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """x[:, -1], x[:, 2:], x[..., 0] and the like."""
     x = b.sees_padding(call.layer, b.value(call.layer, xs[0]))
-    given = call.options.get("slice_spec", list(call.others))
-    if not isinstance(given, list):
-        given = [given]
-    parts = _parts(b, given, len(x.axes))
-    if parts[0] != slice(None):
-        b.refuse("must leave the batch as it is, and slice steps and features")
+    parts = _parts(b, as_list(call.options.get("slice_spec", list(call.others))), len(x.axes))
+    b.refuse_if(parts[0] != slice(None), "must leave the batch as it is, and slice steps and features")
     for axis, part in reversed([*enumerate(parts)]):  # an index takes its axis away
         if isinstance(part, int):
-            if x.axes[axis] == "F" and not -x.width <= part < x.width:
-                b.refuse(f"takes feature {part} of {x.width}")
             x = b.operation("Gather", x, np.array(part), axis=axis)
         else:
-            start, stop, step, far = part.start, part.stop, part.step or 1, LAST
-            if step < 0:
-                far = -LAST
-            if start is None:
-                start = -far
-            if stop is None:
-                stop = far
+            step = part.step or 1
+            far = LAST if step > 0 else -LAST
+            start = -far if part.start is None else part.start
+            stop = far if part.stop is None else part.stop
             x = b.operation("Slice", x, starts=[start], ends=[stop], axes=[axis], steps=[step])
     return b.settled(x)
 
@@ -333,21 +274,16 @@ def _slice(b: KerasBuild, given: Any) -> slice | int:
         ends = [given.get(key) for key in ("start", "stop", "step")]
     if given is None or not all(end is None or (type(end) is int and abs(end) < LAST) for end in ends):
         b.refuse(f"must slice by whole numbers, it has {given!r:.80}; new axes, lists and arrays are not supported")
-    if isinstance(given, dict):
-        return slice(*ends)
-    return int(given)
+    return slice(*ends) if isinstance(given, dict) else int(given)
 
 
 MEANINGS: dict[str, Meaning] = {
     **dict.fromkeys(("Concatenate", "Add", "Average", "Subtract", "Multiply", "Maximum", "Minimum"), join),
-    "Merge": merge,
     "Dot": dot,
     "Attention": attention,
     "AdditiveAttention": additive_attention,
     "MultiHeadAttention": multi_head_attention,
     "AttentionWeightedAverage": weighted_average,
-    **dict.fromkeys(("Sum", "Mean", "Max"), reduced),
-    "ExpandDims": expanded,
-    "Squeeze": squeezed,
+    **dict.fromkeys(_OPERATIONS, operation),
     "GetItem": sliced,
 }

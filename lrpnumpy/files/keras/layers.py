@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy import layers as lrp
-from lrpnumpy.files.build.constants import as_list
+from lrpnumpy.files.build.constants import LAST, as_list
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
 from lrpnumpy.files.keras import inputs as keras_inputs
-from lrpnumpy.files.keras import inside
 from lrpnumpy.files.keras import joins as keras_joins
 from lrpnumpy.files.keras.activations import apply, function
-from lrpnumpy.files.keras.build import MASK_OPERATIONS, STEPS, KerasBuild, Meaning, by_custom, modern
+from lrpnumpy.files.keras.build import AT_PLACES, MASK_OPERATIONS, KerasBuild, Meaning, by_custom, modern
 from lrpnumpy.files.keras.config import KerasCall, KerasLayer
+from lrpnumpy.files.keras.joins import extreme
 from lrpnumpy.files.safe import Fields, Shape, nearby
+from lrpnumpy.layers.windows import WindowSteps
 
 OneInput = Callable[[KerasBuild, KerasLayer, NetworkValue], NetworkValue]
 # Layers that change nothing once a network is trained.
@@ -56,12 +57,10 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """TimeDistributed: at every step what the layer inside does."""
     if not x.probability:
         x = b.with_steps(layer, x)
-    if layer.kind == "TimeDistributedDense":
-        return dense(b, layer, b.value(layer, x))
     inner = layer.settings.object("layer")
     kind, settings = inner.string("class_name"), inner.object("config").value
-    if len(x.axes) == 4 and kind in inside.TABLE:
-        return inside.each_step(b, replace(layer, kind=kind, settings=inner.object("config")), x)
+    if len(x.axes) == 4 and kind in AT_PLACES:
+        return at_places(b, replace(layer, kind=kind, settings=inner.object("config")), x)
     if kind == "Flatten":  # of a vector
         return x
     if kind not in _AT_STEPS:
@@ -71,8 +70,7 @@ def each_step(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     if settings.get("axis") in (1, [1]):  # the features of one step
         settings = {**settings, "axis": -1}
     at_step = replace(layer, kind=kind, settings=Fields(b.source, layer.settings.where, settings))
-    made = MEANINGS[kind](b, KerasCall(at_step), [x])
-    assert isinstance(made, NetworkValue)
+    (made,) = as_list(MEANINGS[kind](b, KerasCall(at_step), [x]))
     return made
 
 
@@ -87,8 +85,7 @@ def conv(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     s = modern(b, layer.settings)
     layer = replace(layer, settings=s)
     windows, n, groups = layer.windows(), s.integer("filters"), s.integer("groups", 1)
-    if groups < 1 or x.width % groups:
-        b.refuse(f"groups must divide the {x.width} features, it is {groups}")
+    b.refuse_if(groups < 1 or x.width % groups, f"groups must divide the {x.width} features, it is {groups}")
     shape: Shape = (windows.width, x.width // groups, n)
     paths = list(b.paths(layer).values())
     if paths and len(b.source.shape(paths[0])) == 4:  # of Keras 1: (width, 1, inputs, filters)
@@ -102,15 +99,15 @@ def depthwise(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     """DepthwiseConv1D: a convolution of each feature by itself; SeparableConv1D: with a matrix behind it."""
     s, windows, times = layer.settings, layer.windows(), layer.number("depth_multiplier", 1)
     out = x.width * times
-    shape: Shape = (windows.width, x.width, times)
-    if layer.kind == "DepthwiseConv1D":
-        K, d = b.with_bias(layer, s, [shape], (out,))
-        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], d, windows, x.width)
-    else:
-        n = s.integer("filters")
-        K, V, d = b.with_bias(layer, s, [shape, (1, out, n)], (n,))
-        y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], None, windows, x.width)
-        y = b.dense(y, 2, np.ascontiguousarray(V[0].T), d)
+    shapes: list[Shape] = [(windows.width, x.width, times)]
+    bias: Shape = (out,)
+    if layer.kind == "SeparableConv1D":
+        bias = (s.integer("filters"),)
+        shapes.append((1, out, *bias))
+    K, *V, d = b.with_bias(layer, s, shapes, bias)
+    y = _convolved(b, x, K.reshape(windows.width, out).T[:, :, None], None if V else d, windows, x.width)
+    if V:
+        y = b.dense(y, 2, np.ascontiguousarray(V[0][0].T), d)
     return apply(b, layer, y, function(b, layer, s))
 
 
@@ -140,8 +137,7 @@ def batch_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValu
 
 def layer_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """LayerNormalization over the features."""
-    if layer.settings.boolean("rms_scaling", False):
-        b.refuse("rms_scaling=True is not supported")
+    b.refuse_if(layer.settings.boolean("rms_scaling", False), "rms_scaling=True is not supported")
     gamma, beta = _scale_and_center(b, layer, x.width)
     return b.vectors(lrp.LayerNorm(gamma, beta, layer.settings.number("epsilon", 0.001)), x)
 
@@ -155,39 +151,28 @@ def rms_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def group_norm(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """GroupNormalization: mean and variance over all steps and the features of a group."""
     s, width = layer.settings, x.width
-    groups = s.integer("groups", 32)
-    if groups == -1:
-        groups = width
-    if groups < 1 or width % groups:
-        b.refuse(f"groups must divide the {width} features, it is {groups}")
+    groups = width if s.value.get("groups") == -1 else s.integer("groups", 32)
+    b.refuse_if(groups < 1 or width % groups, f"groups must divide the {width} features, it is {groups}")
     gamma, beta = _scale_and_center(b, layer, width)
-    if x.has_steps and x.length is None:
-        b.refuse("is over all steps, whose number the file must say; save the model with Input((steps, features))")
-    flat = x
-    if x.has_steps:
-        flat = b.flattened(x)
-    eps, last = s.number("epsilon", 0.001), len(flat.axes) - 1
-    parts = []
-    for features in np.split(np.arange(width), groups):
-        part = flat.taking(last, features)
-        parts.append(b.apply(lrp.LayerNorm(np.ones(part.width, np.float32), eps=eps), part))
+    flat = b.flattened(x) if x.has_steps else x
+    last = len(flat.axes) - 1
+    parts = [flat.taking(last, features) for features in np.split(np.arange(width), groups)]
+    node = lrp.LayerNorm(np.ones(parts[0].width, np.float32), eps=s.number("epsilon", 0.001))
+    parts = [b.apply(node, part) for part in parts]
     return b.affine(b.settled(b.rows(b.operation("Concat", *parts, axis=last))), gamma, beta)
 
 
 def normalization(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """(x - mean) / sqrt(variance), of the data that the layer has seen; with `invert` the reverse."""
+    """(x - mean) / sqrt(variance), of the data that the layer has seen."""
     s, paths = layer.settings, list(b.paths(layer).values())
+    b.refuse_if(s.boolean("invert", False), "invert=True is not supported; use a Rescaling layer")
     if s.has("mean"):
         mean, var = (_per_feature(layer, key, x.width) for key in ("mean", "variance"))
-    elif not paths:
-        b.refuse("has no mean and variance in this file; call adapt before the model is saved")
     else:
+        b.refuse_if(not paths, "has no mean and variance in this file; call adapt before the model is saved")
         mean, var = b.take(layer, paths[:2], [(x.width,), (x.width,)])
-    if (var < 0).any():
-        b.refuse("has variances below 0")
+    b.refuse_if((var < 0).any(), "has variances below 0")
     deviation = np.maximum(np.sqrt(var), 1e-7).astype(mean.dtype)
-    if s.boolean("invert", False):
-        return _scaled(b, x, deviation, mean)
     return _scaled(b, x, 1 / deviation, -mean / deviation)
 
 
@@ -212,6 +197,79 @@ def _per_feature(layer: KerasLayer, key: str, width: int) -> np.ndarray:
     return np.broadcast_to(np.array(values, np.float32), width)
 
 
+# ------------------------------------------------------------------------------------------------- inside each step
+#
+# Records (steps, places, n): the numbers of a step are one vector, so a convolution inside it is a matrix, and a
+# maximum is one of several vectors.
+
+
+def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """The output of a layer inside each step."""
+    layer.channels_last()
+    b.room(x.width)
+    x = b.value(layer, x)
+    if layer.kind == "Flatten":
+        return _shaped(x, -1)
+    return _conv_inside(b, layer, x) if layer.kind == "Conv1D" else _pool_inside(b, layer, x)
+
+
+def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
+    """The same as features, or as places and features, with the numbers in `shape`."""
+    return replace(x, axes=("N", "T", "F", "F")[: 2 + len(shape)], index=x.index.reshape(shape))
+
+
+def _conv_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    s, windows, filters = layer.settings, layer.windows(), layer.settings.integer("filters")
+    b.refuse_if(s.integer("groups", 1) != 1, "has groups, which is not supported inside TimeDistributed")
+    K, bias = b.with_bias(layer, s, [(windows.width, x.index.shape[1], filters)], (filters,))
+    V = _matrix_of(b, x, windows, K)
+    if bias is not None:
+        bias = np.tile(bias, len(V))
+    return apply(b, layer, _at_steps(b, x, V, bias), function(b, layer, s))
+
+
+def _pool_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
+    """MaxPooling1D and AveragePooling1D, or with Global all places together."""
+    places, n = x.index.shape
+    size = stride = places
+    is_global = layer.kind.startswith("Global")
+    if not is_global:
+        size = layer.number("pool_size", 2)
+        stride = layer.number("strides", size)
+    windows = WindowSteps(size, stride, 1, layer.one_of("padding", ("valid", "same"), "valid"))
+    V = _matrix_of(b, x, windows, np.broadcast_to(np.eye(n, dtype=np.float32), (size, n, n)))
+    if "Average" in layer.kind:
+        out = _at_steps(b, x, V / V.sum(axis=(2, 3), keepdims=True), None)
+    else:
+        first = np.arange(len(V)) * stride - int(windows.left(np.array([places]))[0])
+        inside = [np.clip(first + w, 0, places - 1) for w in range(size)]  # padding counts for the place at the edge
+        flat = _shaped(x.taking(2, inside[0]), -1)
+        for index in inside[1:]:
+            flat = extreme(b, layer, "Maximum", flat, _shaped(x.taking(2, index), -1))
+        out = _shaped(flat, len(V), n)
+    return _shaped(out, n) if is_global else out
+
+
+def _matrix_of(b: KerasBuild, x: NetworkValue, windows: WindowSteps, K: np.ndarray) -> np.ndarray:
+    """(windows, filters, places, n) the kernel (width, n, filters) at the places of each window, without padding."""
+    places, n = x.index.shape
+    count, left = int(windows.count(places)), int(windows.left(np.array([places]))[0])
+    b.refuse_if(count < 1, f"has windows that are longer than {places} places")
+    ends = (count - 1) * windows.stride + windows.reach
+    b.room(count, K.shape[2], max(ends, left + places), n)
+    V = np.zeros((count, K.shape[2], max(ends, left + places), n), K.dtype)
+    for k in range(count):
+        begin = k * windows.stride
+        V[k, :, begin : begin + windows.reach : windows.dilation] = K.transpose(2, 0, 1)
+    return V[:, :, left : left + places]
+
+
+def _at_steps(b: KerasBuild, x: NetworkValue, V: np.ndarray, bias: np.ndarray | None) -> NetworkValue:
+    """V at each step, whose rows are windows and filters."""
+    flat = _shaped(x, -1)
+    return _shaped(b.dense(flat, 2, V.reshape(-1, flat.width), bias), *V.shape[:2])
+
+
 # --------------------------------------------------------------------------------------------------- steps and shapes
 
 
@@ -221,8 +279,8 @@ def pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     size = layer.number(s.first("pool_length", "pool_size"), 2)
     stride = layer.number(s.first("stride", "strides"), size)
     padding = layer.one_of(s.first("border_mode", "padding"), ("valid", "same"), "valid")
-    kinds = {"Max": lrp.MaxPool1D, "Ave": lrp.AvgPool1D, "Avg": lrp.AvgPool1D}
-    node = kinds[layer.kind[:3]](size, stride, padding)
+    kind = lrp.MaxPool1D if "Max" in layer.kind else lrp.AvgPool1D
+    node = kind(size, stride, padding)
     return b.vectors(node, x, steps=b.after(x, node.windows))
 
 
@@ -235,23 +293,7 @@ def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     else:
         b.skips_padding(x)
         out = b.vectors(lrp.Mean(), x)
-    if layer.settings.boolean("keepdims", False):
-        return b.vectors(lrp.Repeat(1), out, steps=1)
-    return out
-
-
-def flatten(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """All steps as one vector."""
-    if not x.has_steps:
-        return x
-    x = _series(b, layer, x)
-    if x.length is None:
-        b.refuse(
-            "needs a fixed number of steps, but the file has sequences of any length; save the model with "
-            "Input((steps, features))"
-        )
-    flat = b.flattened(x)
-    return replace(flat, axes=("N", "F"), index=flat.index.reshape(-1))
+    return b.vectors(lrp.Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
 
 
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -261,38 +303,20 @@ def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 
 
 def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
-    """Vectors to steps, steps to vectors, or steps regrouped."""
-    x, s = b.sees_padding(layer, b.value(layer, x)), layer.settings
-    target = s.value.get("target_shape")
-    if target is None and s.has("newshape"):
-        target = s.items("newshape")[1:]
-    if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int for n in target):
+    """Flatten and Reshape: steps as one vector, a vector as steps, or steps regrouped."""
+    layer.channels_last()
+    s, target = layer.settings, [-1]
+    if layer.kind == "Reshape":
+        target = s.value.get("target_shape", (s.value.get("newshape") or [None])[1:])
+    if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int and n for n in target):
         b.refuse("must have a target_shape of one or two numbers")
-    target, each, steps = [*target], target[-1], STEPS
-    if x.has_steps and x.length is None:  # any number of steps stays open
-        keeps_all = each > 0 and target[0] == -1
-    else:
-        shape = [x.length or 1, x.width][-len(x.axes) + 1 :]
-        total, known = math.prod(shape), math.prod(n for n in target if n != -1)
-        if known > 0 and target.count(-1) == 1:
-            target[target.index(-1)] = total // known
-        if target == shape:
-            return x
-        each = target[-1]
-        keeps_all = min(target) > 0 and math.prod(target) == total
-        steps = total // max(each, 1)
-    if not keeps_all:
-        b.refuse(f"target_shape must keep all numbers, it is {target}")
-    if len(target) == 1:
-        return flatten(b, layer, x)
-    return b.vectors(lrp.Reshape(each), x, steps=steps)
+    return b.emit("Reshape", b.sees_padding(layer, b.value(layer, x)), shape=[0, *target])
 
 
 def permute(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps and features exchanged."""
     axes = layer.settings.value.get("dims") or (layer.settings.value.get("axes") or [])[1:]
-    if axes not in ([1, 2], [2, 1]):
-        b.refuse("must exchange the two axes of a series with a fixed number of steps")
+    b.refuse_if(axes not in ([1, 2], [2, 1]), "must exchange the two axes of a series")
     return b.emit("Transpose", x, perm=[0, *axes])
 
 
@@ -315,18 +339,13 @@ def zero_padding(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVa
 def cropping(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Steps cut off at both ends."""
     first, last = _two(layer, "cropping")
-    if not first and not last:
-        return x
-    return b.vectors(lrp.Slice(first or None, -last or None), x, steps=x.steps - first - last)
+    return b.emit("Slice", x, starts=[first], ends=[-last or LAST], axes=[1], steps=[1])
 
 
 def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Every step several times."""
     size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
-    if size == 1:
-        return x
-    if size > 64:
-        b.refuse(f"size must be at most 64, it is {size}")
+    b.refuse_if(size > 64, f"size must be at most 64, it is {size}")
     wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
     return b.vectors(lrp.Reshape(width), wide, steps=x.steps * size)
 
@@ -352,44 +371,37 @@ def _one(f: OneInput, takes: OneInput = lambda b, layer, x: x) -> Meaning:
 
     def meaning(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
         b.plain(call)
-        if len(xs) != 1:
-            call.layer.refuse(f"must have one input, it has {len(xs)}")
+        b.refuse_if(len(xs) != 1, f"must have one input, it has {len(xs)}")
         return f(b, call.layer, takes(b, call.layer, xs[0]))
 
     return meaning
 
 
+_OF_SERIES: dict[str, OneInput] = {
+    "Conv1D": conv, "Convolution1D": conv, "DepthwiseConv1D": depthwise, "SeparableConv1D": depthwise,
+    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), pool), "Permute": permute,
+    "Transpose": permute, "ZeroPadding1D": zero_padding, "Cropping1D": cropping, "UpSampling1D": up_sampling,
+}  # fmt: skip
+_OF_FEATURES: dict[str, OneInput] = {
+    "BatchNormalization": batch_norm, "LayerNormalization": layer_norm, "RMSNormalization": rms_norm,
+    "GroupNormalization": group_norm, "Normalization": normalization,
+}  # fmt: skip
+_OF_VALUES: dict[str, OneInput] = {"Dense": dense, "Rescaling": rescaling}
+_OF_ANYTHING: dict[str, OneInput] = {
+    **dict.fromkeys(NO_OPS, idle), "TimeDistributed": each_step, "RepeatVector": repeat, "Flatten": reshape,
+    "Reshape": reshape, "GlobalAveragePooling1D": global_pool, "GlobalMaxPooling1D": global_pool,
+    "GlobalAvgPool1D": global_pool, "GlobalMaxPool1D": global_pool,
+}  # fmt: skip
 MEANINGS: dict[str, Meaning] = {
-    **dict.fromkeys(NO_OPS, _one(idle)),
-    "Dense": _one(dense, KerasBuild.value),
-    **dict.fromkeys(("TimeDistributed", "TimeDistributedDense"), _one(each_step)),
-    **dict.fromkeys(("Conv1D", "Convolution1D"), _one(conv, _series)),
-    **dict.fromkeys(("DepthwiseConv1D", "SeparableConv1D"), _one(depthwise, _series)),
-    "BatchNormalization": _one(batch_norm, _features),
-    "LayerNormalization": _one(layer_norm, _features),
-    "RMSNormalization": _one(rms_norm, _features),
-    "GroupNormalization": _one(group_norm, _features),
-    "Normalization": _one(normalization, _features),
-    "Rescaling": _one(rescaling, KerasBuild.value),
-    **dict.fromkeys(("MaxPooling1D", "AveragePooling1D", "MaxPool1D", "AvgPool1D"), _one(pool, _series)),
-    **dict.fromkeys(("GlobalAveragePooling1D", "GlobalAvgPool1D"), _one(global_pool)),
-    **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPool1D"), _one(global_pool)),
-    "Flatten": _one(flatten),
-    "RepeatVector": _one(repeat),
-    "Reshape": _one(reshape),
-    **dict.fromkeys(("Permute", "Transpose"), _one(permute, _series)),
-    "ZeroPadding1D": _one(zero_padding, _series),
-    "Cropping1D": _one(cropping, _series),
-    "UpSampling1D": _one(up_sampling, _series),
-    **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent),
-    "Bidirectional": keras_cells.both_ways,
-    **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation),
-    "PReLU": keras_activations.prelu,
-    "Embedding": keras_inputs.embedding,
-    "Masking": keras_inputs.masking,
-    **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask),
-    "TextVectorization": keras_inputs.vectorized,
-    **dict.fromkeys(("StringLookup", "IntegerLookup"), keras_inputs.looked_up),
-    **keras_joins.MEANINGS,
-}
+    **{kind: _one(f, _series) for kind, f in _OF_SERIES.items()},
+    **{kind: _one(f, _features) for kind, f in _OF_FEATURES.items()},
+    **{kind: _one(f, KerasBuild.value) for kind, f in _OF_VALUES.items()},
+    **{kind: _one(f) for kind, f in _OF_ANYTHING.items()},
+    "TimeDistributedDense": _one(dense, KerasBuild.with_steps),
+    **dict.fromkeys((*keras_cells.KINDS, "RNN"), keras_cells.recurrent), "Bidirectional": keras_cells.both_ways,
+    **dict.fromkeys(keras_activations.PLAIN, keras_activations.activation), "PReLU": keras_activations.prelu,
+    **dict.fromkeys(MASK_OPERATIONS, keras_inputs.mask), "Masking": keras_inputs.masking,
+    "Embedding": keras_inputs.embedding, "TextVectorization": keras_inputs.vectorized,
+    "StringLookup": keras_inputs.looked_up, **keras_joins.MEANINGS,
+}  # fmt: skip
 KNOWN = frozenset((*MEANINGS, "InputLayer"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,7 +45,14 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
         raise LrpError(f"{NAME}: the first argument must be a Keras model, got {type(model).__name__}{advice}.")
     if not any(getattr(layer, "weights", ()) for layer in model.layers):
         raise LrpError(f"{NAME}: the model must have weights, it has none yet; call it once on an input first.")
-    text = _described(model)
+    try:
+        text = str(model.to_json())
+    except Exception as error:
+        kind = type(model).__name__
+        raise LrpError(
+            f"{NAME}: to_json() of the model raised {first_line(error)}; give {kind} a get_config method, or rewrite "
+            "it as a Sequential or functional model."
+        ) from None
     live = _Live()
     source = StateDict(live.arrays, NAME)
     with source.guard(""):
@@ -55,17 +62,6 @@ def from_keras(model: Any, *, check: Any = None, **hints: Any) -> Model:
     for text in (*imported.warnings, *([problem] if problem else ())):
         warnings.warn(f"{NAME}: {text}.", AssumptionWarning, stacklevel=outside())
     return named(NAME, imported.model, known)[0]
-
-
-def _described(model: Any) -> str:
-    try:
-        return str(model.to_json())
-    except Exception as error:
-        kind = type(model).__name__
-        raise LrpError(
-            f"{NAME}: to_json() of the model raised {first_line(error)}; give {kind} a get_config method, or rewrite "
-            "it as a Sequential or functional model."
-        ) from None
 
 
 class _Live:
@@ -89,13 +85,12 @@ class _Live:
         if layer.place not in self.layers:
             layer.refuse("is in the configuration of the model, but not among its layers")
         paths = {}
-        variables = getattr(self.layers[layer.place], "weights", ())
-        for k, array in enumerate(self.layers[layer.place].get_weights()):
+        live = self.layers[layer.place]
+        for k, (variable, array) in enumerate(zip(live.weights, live.get_weights(), strict=True)):
             path = f"{'/'.join(map(str, layer.place))}/{layer.name}/{k}"
             array = np.asarray(array)
             self.arrays[path] = array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-            name = str(getattr(variables[k], "name", k)) if k < len(variables) else str(k)
-            name = name.split("/")[-1].split(":")[0]
+            name = str(variable.name).split("/")[-1].split(":")[0]
             paths[name if name not in paths else f"{name}_{k}"] = path
         return paths
 
@@ -128,13 +123,13 @@ def _compared(model: Any, imported: Model, check: Any, which: str | None) -> str
         )
     from lrpnumpy.predict import predict_all
 
-    series = dict(zip(imported.inputs, xs, strict=True)) if len(xs) == len(imported.inputs) else {}
-    if not series:
-        used = len(imported.inputs)
-        return f"the model has {len(xs)} inputs of which {used} are used, so its scores were not compared"
-    records = [{name: _record(x[k]) for name, x in series.items()} for k in range(len(xs[0]))]
-    plain = [next(iter(record.values())) for record in records] if len(series) == 1 else records
-    scores = np.stack([np.asarray(record) for record in predict_all(imported, plain)])
+    used = list(imported.inputs)
+    if len(xs) != len(used):
+        return f"the model has {len(xs)} inputs of which {len(used)} are used, so its scores were not compared"
+    records: list[Any] = [_record(x) for x in xs[0]]
+    if len(used) > 1:
+        records = [dict(zip(used, map(_record, record), strict=True)) for record in zip(*xs, strict=True)]
+    scores = np.stack([np.asarray(score) for score in predict_all(imported, records)])
     half = any("16" in str(getattr(layer, "compute_dtype", "")) for layer in model.layers)
     if not matches(imported, scores, expected, 0.05 if half else CLOSE):
         raise LrpError(
@@ -149,18 +144,14 @@ def _record(x: Any) -> Any:
     x = np.asarray(x)
     if x.dtype.kind not in "OSU":
         return x
-    if x.size == 1:
-        return str(x.reshape(-1)[0])
-    return [str(word) for word in x]
+    return str(x.reshape(-1)[0]) if x.size == 1 else [str(word) for word in x]
 
 
 def _as_list(check: Any, names: list[str]) -> list[Any]:
     """The inputs in the order of the model."""
     if isinstance(check, Mapping):
         return [np.asarray(check[name]) for name in names]
-    if isinstance(check, Sequence) and len(names) > 1:
-        return [np.asarray(x) for x in check]
-    return [np.asarray(check.detach().cpu() if hasattr(check, "detach") else check)]
+    return [np.asarray(x) for x in (check if len(names) > 1 else [check])]
 
 
 def _probe(model: Any, imported: Model) -> list[np.ndarray]:
@@ -184,14 +175,14 @@ def _probe(model: Any, imported: Model) -> list[np.ndarray]:
 @contextmanager
 def _kept(model: Any) -> Iterator[None]:
     """Run a model from zero states; afterwards its states and random seeds are as before."""
-    saved = {id(variable): _value(variable) for variable in (*_states(model), *model.non_trainable_variables)}
+    saved = {id(one): np.array(one.numpy()) for one in (*_states(model), *model.non_trainable_variables)}
     for variable in _states(model):
-        variable.assign(np.zeros_like(_value(variable)))
+        variable.assign(np.zeros_like(saved[id(variable)]))
     try:
         yield
     finally:
         for variable in (*_states(model), *model.non_trainable_variables):
-            zeros = np.zeros_like(_value(variable))  # for states that the run has made
+            zeros = np.zeros_like(variable.numpy())  # for states that the run has made
             variable.assign(saved.get(id(variable), zeros))
 
 
@@ -206,10 +197,6 @@ def _states(model: Any) -> list[Any]:
         elif hasattr(state, "assign"):
             variables.append(state)
     return variables
-
-
-def _value(variable: Any) -> np.ndarray:
-    return np.array(variable.numpy())
 
 
 def _run(model: Any, xs: list[np.ndarray], names: list[str], which: str | None) -> np.ndarray:

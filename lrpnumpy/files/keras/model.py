@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from lrpnumpy.files.build.network import NotSupported
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.keras.build import Custom, KerasBuild, Paths, custom_for
+from lrpnumpy.files.keras.build import KerasBuild, Paths, by_custom, custom_for
 from lrpnumpy.files.keras.config import KerasGraph, KerasLayer, Ref, parse
 from lrpnumpy.files.keras.layers import KNOWN, MEANINGS
 from lrpnumpy.files.report import Imported
@@ -19,11 +19,7 @@ from lrpnumpy.files.safe import Source, nearby, which_one
 from lrpnumpy.files.simpler import simpler
 from lrpnumpy.model import Model
 
-__all__ = ["KNOWN", "Custom", "Paths", "build"]
-
-ADVICE = {
-    "Lambda": "holds Python code, which is never run",
-}
+__all__ = ["KNOWN", "Paths", "build"]
 
 
 def build(
@@ -32,8 +28,12 @@ def build(
     paths_of: Callable[[list[KerasLayer]], Paths],
     hints: Hints,
     words: Callable[[KerasLayer], list[str] | None] = lambda layer: None,
+    version: str | None = None,
 ) -> Imported:
-    """The model of a configuration: `paths_of` finds the arrays of layers, `words` the vocabulary of a layer."""
+    """The model of a configuration: `paths_of` finds the arrays of layers, `words` the vocabulary of a layer.
+
+    `version` is that of the Keras that wrote it, where the file has it.
+    """
     custom = dict(hints.custom or {})
 
     def is_known(kind: str, name: str) -> bool:
@@ -42,9 +42,8 @@ def build(
     graph, unknown = parse(source, config, is_known)
     if unknown:
         _refuse_all(source, unknown)
-    version = None
     if isinstance(config, dict) and isinstance(config.get("keras_version"), str):
-        version = config["keras_version"]
+        version = version or config["keras_version"]
     starts = [layer.settings for layer in graph.layers if layer.kind == "InputLayer"]
     if version is None and any(start.has("batch_shape") for start in starts):
         version = "3"  # before, it was called batch_input_shape
@@ -55,19 +54,15 @@ def build(
 
 def _refuse_all(source: Source, unknown: list[KerasLayer]) -> NoReturn:
     """One error for all layers that are not supported."""
-    shown = [f"{layer.name[:80]!r} of the class {layer.kind[:80]!r}" for layer in unknown[:20]]
-    if len(unknown) > 20:
-        shown.append("…")
-    reasons = [f"{kind} {text}; " for kind, text in ADVICE.items() if any(layer.kind == kind for layer in unknown)]
-    if any(layer.kind == "ConvLSTM2D" for layer in unknown):
-        raise source.error("configuration", f"has layers of pictures, which are not supported: {', '.join(shown)}")
+    shown = ", ".join(f"{layer.name[:80]!r} of the class {layer.kind[:80]!r}" for layer in unknown[:20])
+    kinds = {layer.kind for layer in unknown}
+    if "ConvLSTM2D" in kinds:
+        raise source.error("configuration", f"has layers of pictures, which are not supported: {shown}")
+    if "Lambda" in kinds:
+        shown += "; Lambda holds Python code, which is never run"
     kind = unknown[0].kind.split(">")[-1][:80]
     near = nearby(kind, sorted(KNOWN))
-    raise source.error(
-        "configuration",
-        f"has layers that are not supported: {', '.join(shown)}; {''.join(reasons)}to say what a layer does, write "
-        f"custom={{{kind!r}: f}}, where f(settings, arrays) gives a layer of lrpnumpy{near}",
-    )
+    raise source.error("configuration", f"has layers that are not supported: {shown}; {by_custom(kind)}{near}")
 
 
 def _chosen(graph: KerasGraph, which: str | None) -> Ref:

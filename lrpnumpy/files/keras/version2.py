@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from itertools import islice, takewhile
 
+from lrpnumpy.files.build.constants import as_list
 from lrpnumpy.files.hdf5 import Hdf5
 from lrpnumpy.files.keras import guess as keras_guess
 from lrpnumpy.files.keras import model as keras
@@ -28,25 +28,19 @@ def read(opened: WeightFile, options: LoadOptions) -> Imported:
         config = parse_json(file, "@model_config", text)
     guess = None
     if config is None:
-        names = _names(file, root, "layer_names") or []
-        guess = keras_guess.guess(file, [(name, list(groups.get(name, {}).values())) for name in names], options)
+        listed = [(name, list(groups.get(name, {}).values())) for name in _names(file, root, "layer_names")]
+        guess = keras_guess.guess(file, listed, options)
         config = guess.config
         groups = {name: paths for name, paths in groups.items() if name in guess.names}
-    if isinstance(config, dict):
-        config = {**config, "keras_version": version or config.get("keras_version")}
-    else:
-        config = {"class_name": "Sequential", "config": config, "keras_version": version}
-    what = "whole model"
-    if text is None:
-        what = "weights alone" if guess is not None else "weights alone, with a configuration"
-    made = keras.build(file, config, lambda layers: _paths(groups, layers), options)
+    what = "weights alone" if text is None else "whole model"
+    made = keras.build(file, config, lambda layers: _paths(groups, layers), options, version=version)
     return keras_guess.with_guess(made._replace(kind=f"Keras {version or '(unknown version)'} HDF5, {what}"), guess)
 
 
 def _groups(file: Hdf5, root: str) -> dict[str, dict[str, str]]:
     """The arrays of each layer that has any: name to path."""
     groups: dict[str, dict[str, str]] = {}
-    for name in _names(file, root, "layer_names") or []:
+    for name in _names(file, root, "layer_names"):
         at = f"{root}/{name}"
         if weights := _names(file, at, "weight_names"):
             groups[name] = {weight: f"{at}/{weight}" for weight in weights}
@@ -100,17 +94,13 @@ def _inside(layer: KerasLayer, group: dict[str, str]) -> dict[tuple[int, ...], d
     return paths_by_place
 
 
-def _names(file: Hdf5, path: str, attribute: str) -> list[str] | None:
+def _names(file: Hdf5, path: str, attribute: str) -> list[str]:
     """A list of names, which Keras cuts into `layer_names0`, `layer_names1`, … when it is over 64 KiB."""
-    whole = file.attribute(path, attribute)
-    parts: list[Any] = [] if whole is None else [whole]
-    while whole is None and len(parts) < MAX_NAMES:
-        if (part := file.attribute(path, f"{attribute}{len(parts)}")) is None:
-            break
-        parts.append(part)
-    if not parts:
-        return None
-    names = [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    parts = [file.attribute(path, attribute)]
+    if parts == [None]:
+        numbered = (file.attribute(path, f"{attribute}{k}") for k in range(MAX_NAMES))
+        parts = list(takewhile(lambda part: part is not None, numbered))
+    names = [name for part in parts for name in as_list(part)]
     return Fields(file, f"{path} @{attribute}", {"names": names}).strings("names")
 
 

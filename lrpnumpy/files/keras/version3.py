@@ -45,8 +45,7 @@ def read_archive(opened: WeightFile, options: LoadOptions) -> Imported:
                 archive.budget.visit(name, content.count(b"\n"))
                 return content.decode("utf-8").split("\n")
 
-        config = {**settings.value, "keras_version": version}
-        imported = keras.build(file, config, groups.matched, options, words)
+        imported = keras.build(file, settings.value, groups.matched, options, words, version)
     return imported._replace(kind=f"Keras {version} archive (.keras)")
 
 
@@ -60,8 +59,7 @@ def read_weights(opened: WeightFile, options: LoadOptions) -> Imported:
     else:
         imported = keras.build(file, config, groups.matched, options)
         groups.check_all_are_used()
-    beside = ", with a configuration beside them" if guess is None else ""
-    return keras_guess.with_guess(imported._replace(kind=f"Keras 3 weights (.weights.h5){beside}"), guess)
+    return keras_guess.with_guess(imported._replace(kind="Keras 3 weights (.weights.h5)"), guess)
 
 
 class _Groups:
@@ -70,7 +68,6 @@ class _Groups:
     def __init__(self, file: Hdf5) -> None:
         self.file = file
         self.places: dict[tuple[int, ...], str] = {}
-        self.reasons: dict[tuple[int, ...], str] = {}
 
     def matched(self, layers: list[KerasLayer]) -> keras.Paths:
         """The arrays of these layers, and of those inside them."""
@@ -91,11 +88,8 @@ class _Groups:
     def listed(self) -> list[tuple[str, list[str]]]:
         """The groups of the outermost model under its root, and the arrays in each."""
         root, taken = self._root(""), self.file.children("")
-        listed = []
-        for name in sorted(self._in_root(root), key=_counter):
-            path = f"{root}/{name}"
-            listed.append((path if name in taken else name, self._sorted(path)))
-        return listed
+        names = sorted(self._in_root(root), key=_counter)
+        return [(f"{root}/{name}" if name in taken else name, self._sorted(f"{root}/{name}")) for name in names]
 
     def beside(self) -> list[tuple[str, list[str]]]:
         """The groups beside the root, and the arrays in each; "vars" are those of the model itself."""
@@ -129,10 +123,7 @@ class _Groups:
     def _match(self, layers: list[KerasLayer], at: str) -> None:
         """Find the groups of the layers of a model, and of those inside it."""
         root = self._root(at)
-        groups: dict[str, list[tuple[int, str]]] = {}  # of each class in snake case: counter and name
-        for name in self._in_root(root):
-            kind, counter = _counter(name)
-            groups.setdefault(kind, []).append((counter, name))
+        groups = _by_class(self._in_root(root))
         alike: dict[str, list[KerasLayer]] = {}
         beside = {name for name, paths in self.beside() if paths} if not at else set()
         for layer in layers:
@@ -141,42 +132,40 @@ class _Groups:
                 continue
             alike.setdefault(_snake_case(layer.kind), []).append(layer)
         for kind, same in alike.items():
-            found = sorted(groups.get(kind, []))
-            if len(found) != len(same):
-                reason = f"cannot be matched: the configuration has {len(same)} of its class, the file {len(found)}"
-                self.reasons.update({layer.place: reason for layer in same})
-                continue
-            for layer, (_, name) in zip(same, found, strict=True):
+            found = groups.get(kind, [])
+            for layer, name in zip(same, found, strict=True) if len(found) == len(same) else ():
                 self.places[layer.place] = f"{root}/{name}"
                 if layer.graph is not None:
                     self._match(layer.graph.layers, f"{root}/{name}/")
 
     def _paths(self, layer: KerasLayer) -> dict[str, str]:
         if layer.place not in self.places:
-            layer.refuse(self.reasons.get(layer.place, "cannot be matched: it is inside a model that the file has not"))
+            layer.refuse("cannot be matched: the file has another number of layers of its class than the configuration")
         at = self.places[layer.place]
         if layer.kind not in keras.KNOWN:  # a layer of the caller's
             return {name.removeprefix(f"{at}/").replace("vars/", ""): name for name in self.file.names(at)}
         wrapped = self.file.is_group(f"{at}/layer")  # by a TimeDistributed
         insides = _INSIDE.get(layer.kind, ("layer/",) if wrapped else ("",))
         if layer.kind == "RNN" and self.file.is_group(f"{at}/cell/cells"):
-            names = sorted(self.file.children(f"{at}/cell/cells"), key=_counter)
-            insides = _in_order(layer, names)
+            insides = _in_order(layer, _by_class(self.file.children(f"{at}/cell/cells")))
         elif layer.kind == "MultiHeadAttention" and self.file.is_group(f"{at}/_query_dense"):
             insides = tuple(f"_{inside}" for inside in insides)
-        return {
-            f"{inside}{k}": path for inside in insides for k, path in enumerate(_variables(self.file, f"{at}/{inside}"))
-        }
+        counts = {inside: len(self.file.children(f"{at}/{inside}vars")) for inside in insides}
+        return {f"{inside}{k}": f"{at}/{inside}vars/{k}" for inside, n in counts.items() for k in range(n)}
 
 
-def _in_order(layer: KerasLayer, names: list[str]) -> tuple[str, ...]:
+def _by_class(names: list[str]) -> dict[str, list[str]]:
+    """The groups of each class in snake case, in the order of their counters."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names, key=_counter):
+        found.setdefault(_counter(name)[0], []).append(name)
+    return found
+
+
+def _in_order(layer: KerasLayer, left: dict[str, list[str]]) -> tuple[str, ...]:
     """The groups of stacked cells: the n-th of a class goes with the n-th group of the class."""
-    left: dict[str, list[str]] = {}
-    for name in names:
-        left.setdefault(_counter(name)[0], []).append(name)
     groups = []
-    for cell, _ in cells_of(layer.settings):
-        kind = _snake_case(cell)
+    for kind in (_snake_case(cell) for cell, _ in cells_of(layer.settings)):
         if not left.get(kind):
             layer.refuse(f"has a cell {kind!r:.80} without arrays in the file")
         groups.append(f"cell/cells/{left[kind].pop(0)}/")
@@ -196,11 +185,6 @@ _INSIDE = {
     "RNN": ("cell/",),
     "MultiHeadAttention": ("query_dense/", "key_dense/", "value_dense/", "output_dense/"),
 }
-
-
-def _variables(file: Hdf5, at: str) -> list[str]:
-    count = len(file.children(f"{at}vars"))
-    return [f"{at}vars/{k}" for k in range(count)]
 
 
 def _snake_case(name: str) -> str:

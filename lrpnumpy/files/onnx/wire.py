@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from lrpnumpy.files.safe import Source
 
 _STEPS = 512  # fields between two looks at the budget
+_WIDTHS = {1: 8, 5: 4}  # bytes of the types of fixed width
 DAMAGED = "is not an ONNX file that can be read; it may be truncated"
 
 
@@ -45,57 +46,45 @@ class Reader:
             if not self.seen % _STEPS:
                 self.source.budget.visit("graph", _STEPS)
             tag, at = self.varint(at, end)
-            field, wire = schema.get(tag >> 3), tag & 7
-            start = at
+            field, wire, start = schema.get(tag >> 3), tag & 7, at
             if wire == 0:
-                value, at = self.varint(at, end)
-            elif wire in (1, 5):
-                at += 8 if wire == 1 else 4
+                _, at = self.varint(at, end)
+            elif wire in _WIDTHS:
+                at += _WIDTHS[wire]
             elif wire == 2:
                 length, start = self.varint(at, end)
                 at = start + length
-            else:
-                raise self.source.error("", "is not an ONNX file that can be read (it has groups)")
-            if at > end:
+            if at > end or wire not in (0, 2, *_WIDTHS):
                 raise self.source.error("", DAMAGED)
             if field is None:
                 continue
-            if isinstance(field.kind, dict):
-                self._expect(wire, 2)
-                made: Any = self.message(field.kind, start, at, depth + 1)
-            elif field.kind == "int":
-                if wire == 2 and field.many:
-                    found[field.name] += self._packed(start, at)
-                    continue
-                self._expect(wire, 0)
-                made = value - 2**64 if value >= 2**63 else value
-            elif field.kind == "float":
-                if wire == 2 and field.many:
-                    self.source.budget.visit("graph", (at - start) // 4)
-                    found[field.name] += struct.unpack(f"<{(at - start) // 4}f", self.view[start:at])
-                    continue
-                self._expect(wire, 5)
-                (made,) = struct.unpack("<f", self.view[start:at])
-            else:
-                if field.kind != "packed":
-                    self._expect(wire, 2)
-                made = self.view[start:at]
-                if field.kind == "text":
-                    made = bytes(made).decode("utf-8")
+            values = self._values(field, wire, start, at, depth)
             if field.many:
-                found[field.name].append(made)
+                found[field.name] += values
             elif field.name in found:
                 raise self.source.error("", f"is not an ONNX file that can be read (it has {field.name!r} twice)")
             else:
-                found[field.name] = made
+                (found[field.name],) = values
         return found
 
-    def _expect(self, wire: int, wanted: int) -> None:
-        if wire != wanted:
-            raise self.source.error("", DAMAGED)
+    def _values(self, field: Field, wire: int, at: int, end: int, depth: int) -> list[Any]:
+        """The value of a field, or all numbers of a packed one."""
+        many = wire == 2 and field.many
+        if isinstance(field.kind, dict) and wire == 2:
+            return [self.message(field.kind, at, end, depth + 1)]
+        if field.kind == "int" and (wire == 0 or many):
+            return self._integers(at, end)
+        if field.kind == "float" and (wire == 5 or many):
+            self.source.budget.visit("graph", (end - at) // 4)
+            return list(struct.unpack(f"<{(end - at) // 4}f", self.view[at:end]))
+        if field.kind == "text" and wire == 2:
+            return [bytes(self.view[at:end]).decode("utf-8")]
+        if field.kind == "packed" or (field.kind == "bytes" and wire == 2):
+            return [self.view[at:end]]
+        raise self.source.error("", DAMAGED)
 
-    def _packed(self, at: int, end: int) -> list[int]:
-        """Numbers of a packed field."""
+    def _integers(self, at: int, end: int) -> list[int]:
+        """Signed numbers, one behind the other."""
         self.source.budget.visit("graph", end - at)
         found = []
         while at < end:
