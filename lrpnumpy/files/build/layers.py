@@ -16,6 +16,7 @@ from lrpnumpy.files.build.axes import OPERATIONS as AXES
 from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, of_flow, stacked
 from lrpnumpy.files.build.cells import module_cells, recurrent
 from lrpnumpy.files.build.constants import numbers, setting
+from lrpnumpy.files.build.inside import matrix_of_windows, product
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers.windows import WindowSteps
@@ -117,6 +118,8 @@ def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Va
     plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
     if plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
         return net.dense(flow, net.axis(flow, 1), W.reshape(W.shape[:2]), d)
+    if flow.axes == ("T", "F", "F") and W.ndim == 3 and get("group", 1) == 1:
+        return _conv_inside(net, node, flow, W, d)
     flow, at = _spatial(net, flow, W.shape[2:])
     out, width = len(W), W.shape[2 + at]
     stride, dilation, padding = _window(net, node, flow, at, width)
@@ -127,6 +130,18 @@ def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Va
     made = net.apply(layer, replace(flow, pad=(0, 0)), index=index, steps=steps)
     net.stepped.setdefault(steps, made.values[0])
     return made
+
+
+def _conv_inside(
+    net: NetworkBuild, node: OperationNode, flow: NetworkValue, W: np.ndarray, d: np.ndarray | None
+) -> NetworkValue:
+    """A convolution of the features (channels, places) of each step."""
+    if W.shape[1] != flow.index.shape[0]:
+        net.refuse(f"has weights for {W.shape[1]} channels, for a value of {flow.index.shape[0]}")
+    stride, dilation, padding = _window(net, node, flow, 0, W.shape[2])
+    windows = WindowSteps(W.shape[2], stride, dilation, _plain(padding))
+    x = flow.moved([0, 2, 1])
+    return product(net, x, matrix_of_windows(net, x, windows, W.transpose(2, 1, 0)), d).moved([0, 2, 1])
 
 
 def _pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
