@@ -229,6 +229,24 @@ def compare_silero(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
     return "onnxruntime", np.array(theirs), sigmoid(np.array(ours))
 
 
+def compare_silero_frames(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
+    """Ten frames of a voice at once."""
+    x, zeros = np.stack(frames(voice(64 + FRAMES * 512)))[:, :, 0], np.zeros((1, 1, 128), np.float32)
+    ours = sigmoid(lrp.predict(lrp.load(path), x))[:, 0]
+    found = run_onnx(path, {"input": x, "h": zeros, "c": zeros})
+    return without_onnx(ours) if found is None else ("onnxruntime", found[0], ours)
+
+
+def find_in_silero_frames(path: Path) -> Finding:
+    """Which of ten frames of a voice the score of the last one comes from."""
+    found = explained(lrp.load(path), np.stack(frames(voice(64 + FRAMES * 512)))[:, :, 0])
+    before, last = found.relevance[:-1].sum(), found.relevance[-1]
+    text = (
+        f"score of the last of {FRAMES} frames {found.score:+.1f}: that frame {last:+.1f}, all before it {before:+.1f}"
+    )
+    return text, verdict(found)
+
+
 def safetensors(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a file in float32."""
     content = path.read_bytes()
@@ -590,6 +608,8 @@ def find_in_river(path: Path) -> Finding:
 NETWORKS = (
     Network("silero_vad.onnx", compare_silero, find_in_silero),
     Network("silero_vad_16k_op15.onnx", compare_silero, find_in_silero),
+    Network("silero_vad_16k_sequence.onnx", compare_silero_frames, find_in_silero_frames),
+    Network("silero_vad_v6.onnx", compare_silero_frames, find_in_silero_frames),
     Network("silero_vad_16k.safetensors", compare_silero_arrays, find_in_silero_arrays),
     Network("dtln_1.onnx", compare_dtln, find_in_dtln),
     Network("dtln_2.onnx", compare_dtln, find_in_dtln),

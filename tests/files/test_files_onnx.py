@@ -1003,3 +1003,39 @@ def test_images_are_refused_by_name(tmp_path):
 
 def test_other_formulas_are_no_lstm(tmp_path):
     refused(tmp_path, step_of_an_lstm(gate="Tanh"), "at least one recurrent layer")
+
+
+# ---- frames of sound: the batch of a convolution is the steps of an LSTM ----
+
+
+def framed(wrong=0):
+    """Frames (T, 7), each reflected and convolved twice by itself, and an LSTM over the frames."""
+    graph = port("x", ["T", 7]) + const("pads", 0, 0, 0, 1) + node("Pad", ["x", "pads"], ["p"], mode="reflect")
+    graph += (
+        node("Unsqueeze", ["p"], ["u"], axes=[1]) + tensor("K", weights("K", 2, 1, 4)) + tensor("d", weights("d", 2))
+    )
+    graph += node("Conv", ["u", "K", "d"], ["f"], strides=[2]) + node("Relu", ["f"], ["r"])
+    graph += tensor("L", weights("L", D, 2 + wrong, 3)) + node("Conv", ["r", "L"], ["v"], strides=[3], pads=[1, 1])
+    graph += node("Transpose", ["v"], ["t"], perm=[0, 2, 1])
+    graph += (
+        tensor("W", weights("W", 1, 16, D)) + tensor("R", weights("R", 1, 16, H)) + tensor("B", weights("B", 1, 32))
+    )
+    return graph + recurrent() + node("Squeeze", ["Y_h"], ["h"], axes=[0]) + HEAD
+
+
+def test_frames_are_convolved_by_themselves(tmp_path):
+    found, rows = opened(tmp_path, framed()), []
+    x = RNG.normal(size=(5, 7)).astype(np.float32)
+    for frame in x:
+        padded = np.append(frame, frame[-2])
+        f = np.stack([weights("K", 2, 1, 4)[:, 0] @ padded[k : k + 4] for k in (0, 2, 4)], axis=1)
+        r = np.maximum(f + weights("d", 2)[:, None], 0)  # (2, 3)
+        rows.append(np.einsum("dcw,cw->d", weights("L", D, 2, 3)[:, :, 1:], r[:, :2]))
+    close(lrp.predict(found, x), lrp.predict(lrp.Model([lstm()]), np.stack(rows)) @ V, 1e-6)
+    e = lrp.explain(found, x, "lrp-all", 1, unit="feature")
+    assert e.feature_relevance.shape == (5, 7)
+    close(e.relevance.sum() + e.ledger.biases.sum() + e.ledger.stabilizer, e.score, 1e-4)
+
+
+def test_frames_of_other_channels_are_refused(tmp_path):
+    refused(tmp_path, framed(wrong=1), "Conv")

@@ -362,12 +362,18 @@ def _pad(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Val
         axes = [net.axis(flow, one) for one in numbers(given[3])]
     half = len(axes)
     around = {axis: (pads[k], pads[half + k]) for k, axis in enumerate(axes) if pads[k] or pads[half + k]}
+    mode = node.attributes.get("mode", "constant")
     if not around:
         return flow
+    (axis, (left, right)), *more = around.items()
+    if mode == "reflect" and flow.axes[axis] == "F" and not more and min(left, right) >= 0:
+        places = np.arange(flow.index.shape[flow.feature_axis(axis)])
+        if max(left, right) >= len(places):
+            net.refuse("reflects more than there is")
+        return flow.taking(axis, np.pad(places, (left, right), mode))
     if list(around) != [k for k, axis in enumerate(flow.axes) if axis == "T"] or np.any(value):
         net.refuse("is supported for zeros around the steps only")
-    (before, after), (left, right) = flow.pad, next(iter(around.values()))
-    mode = node.attributes.get("mode", "constant")
+    before, after = flow.pad
     if mode not in ("constant", "reflect") or min(left, right) < 0:
         net.refuse("is supported for zeros or a reflection around the steps only")
     if mode == "reflect":

@@ -16,6 +16,7 @@ from lrpnumpy.files.build.axes import OPERATIONS as AXES
 from lrpnumpy.files.build.axes import Operation, Values, gather, given_axes, of_flow, stacked
 from lrpnumpy.files.build.cells import module_cells, recurrent
 from lrpnumpy.files.build.constants import numbers, setting
+from lrpnumpy.files.build.inside import matrix_of_windows, product
 from lrpnumpy.files.build.network import NetworkBuild, NetworkValue
 from lrpnumpy.files.operations import OperationNode
 from lrpnumpy.layers.windows import WindowSteps
@@ -84,17 +85,24 @@ def _windows(
 ) -> tuple[NetworkValue, WindowSteps]:
     """A flow (N, F, T), whose padding is part of the windows, and the windows along its steps."""
     flow, at = _spatial(net, flow, kernel)
+    return replace(flow, pad=(0, 0)), _windows_along(net, node, kernel, at, flow.pad)
+
+
+def _windows_along(
+    net: NetworkBuild, node: OperationNode, kernel: Sequence[int], at: int, pad: tuple[int, int]
+) -> WindowSteps:
+    """The windows along one axis of a kernel, of values that have padding already."""
     get, rank = node.attributes.get, len(kernel)
     stride, dilation = (int((get(name) or [1] * rank)[at]) for name in ("strides", "dilations"))
     pads = [*(get("pads") or [0] * 2 * rank)]
     auto = get("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER") or any(n for k, n in enumerate(pads) if k % rank != at):
         net.refuse("pads an axis that is not the steps, or by auto_pad SAME_LOWER, which is not supported")
-    padding: Any = (int(pads[at]) + flow.pad[0], int(pads[at + rank]) + flow.pad[1])
+    padding: Any = (int(pads[at]) + pad[0], int(pads[at + rank]) + pad[1])
     net.refuse_if(auto == "SAME_UPPER" and any(padding), "has padding twice")
     if not any(padding):
         padding = "same" if auto == "SAME_UPPER" else "valid"
-    return replace(flow, pad=(0, 0)), WindowSteps(kernel[at], stride, dilation, padding)
+    return WindowSteps(kernel[at], stride, dilation, padding)
 
 
 def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:
@@ -103,12 +111,25 @@ def _conv(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Va
     plain = get("group", 1) == 1 and not any(get("pads") or ()) and {*(get("strides") or ())} <= {1}
     if W.ndim > 2 and plain and W[0, 0].size == 1 and not flow.has_steps:  # a matrix, at each place the same
         return net.dense(flow, net.axis(flow, 1), W.reshape(W.shape[:2]), d)
+    if flow.axes == ("T", "F", "F") and W.ndim == 3 and get("group", 1) == 1:
+        return _conv_inside(net, node, flow, W, d)
     flow, windows = _windows(net, node, flow, W.shape[2:])
     out, inputs = W.shape[:2]
     K = W.reshape(out, inputs, windows.width).transpose(0, 2, 1)
     layer = lrp.Conv1D(K, d, windows.stride, windows.dilation, windows.padding, int(get("group", 1)))
     index = np.arange(out).reshape(out, *flow.index.shape[1:])
     return net.apply(layer, flow, index=index, steps=net.after(flow, windows))
+
+
+def _conv_inside(
+    net: NetworkBuild, node: OperationNode, flow: NetworkValue, W: np.ndarray, d: np.ndarray | None
+) -> NetworkValue:
+    """A convolution of the features (channels, places) of each step."""
+    channels = flow.index.shape[0]
+    net.refuse_if(W.shape[1] != channels, f"has weights for {W.shape[1]} channels, for a value of {channels}")
+    windows = _windows_along(net, node, W.shape[2:], 0, (0, 0))
+    x = flow.moved([0, 2, 1])
+    return product(net, x, matrix_of_windows(net, x, windows, W.transpose(2, 1, 0)), d).moved([0, 2, 1])
 
 
 def _pool(net: NetworkBuild, node: OperationNode, flow: NetworkValue, values: Values) -> NetworkValue:

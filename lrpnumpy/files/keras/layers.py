@@ -15,6 +15,7 @@ import numpy as np
 
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.build.constants import LAST, as_list
+from lrpnumpy.files.build.inside import matrix_of_windows, product, shaped
 from lrpnumpy.files.build.network import NetworkValue
 from lrpnumpy.files.keras import activations as keras_activations
 from lrpnumpy.files.keras import cells as keras_cells
@@ -209,23 +210,16 @@ def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     b.room(x.width)
     x = b.value(layer, x)
     if layer.kind == "Flatten":
-        return _shaped(x, -1)
+        return shaped(x, -1)
     return _conv_inside(b, layer, x) if layer.kind == "Conv1D" else _pool_inside(b, layer, x)
-
-
-def _shaped(x: NetworkValue, *shape: int) -> NetworkValue:
-    """The same as features, or as places and features, with the numbers in `shape`."""
-    return replace(x, axes=("N", "T", "F", "F")[: 2 + len(shape)], index=x.index.reshape(shape))
 
 
 def _conv_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     s, windows, filters = layer.settings, layer.windows(), layer.settings.integer("filters")
     b.refuse_if(s.integer("groups", 1) != 1, "has groups, which is not supported inside TimeDistributed")
     K, bias = b.with_bias(layer, s, [(windows.width, x.index.shape[1], filters)], (filters,))
-    V = _matrix_of(b, x, windows, K)
-    if bias is not None:
-        bias = np.tile(bias, len(V))
-    return apply(b, layer, _at_steps(b, x, V, bias), function(b, layer, s))
+    V = matrix_of_windows(b, x, windows, K)
+    return apply(b, layer, product(b, x, V, bias), function(b, layer, s))
 
 
 def _pool_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -237,37 +231,17 @@ def _pool_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVa
         size = layer.number("pool_size", 2)
         stride = layer.number("strides", size)
     windows = WindowSteps(size, stride, 1, layer.one_of("padding", ("valid", "same"), "valid"))
-    V = _matrix_of(b, x, windows, np.broadcast_to(np.eye(n, dtype=np.float32), (size, n, n)))
+    V = matrix_of_windows(b, x, windows, np.broadcast_to(np.eye(n, dtype=np.float32), (size, n, n)))
     if "Average" in layer.kind:
-        out = _at_steps(b, x, V / V.sum(axis=(2, 3), keepdims=True), None)
+        out = product(b, x, V / V.sum(axis=(2, 3), keepdims=True), None)
     else:
         first = np.arange(len(V)) * stride - int(windows.left(np.array([places]))[0])
         inside = [np.clip(first + w, 0, places - 1) for w in range(size)]  # padding counts for the place at the edge
-        flat = _shaped(x.taking(2, inside[0]), -1)
+        flat = shaped(x.taking(2, inside[0]), -1)
         for index in inside[1:]:
-            flat = extreme(b, layer, "Maximum", flat, _shaped(x.taking(2, index), -1))
-        out = _shaped(flat, len(V), n)
-    return _shaped(out, n) if is_global else out
-
-
-def _matrix_of(b: KerasBuild, x: NetworkValue, windows: WindowSteps, K: np.ndarray) -> np.ndarray:
-    """(windows, filters, places, n) the kernel (width, n, filters) at the places of each window, without padding."""
-    places, n = x.index.shape
-    count, left = int(windows.count(places)), int(windows.left(np.array([places]))[0])
-    b.refuse_if(count < 1, f"has windows that are longer than {places} places")
-    ends = (count - 1) * windows.stride + windows.reach
-    b.room(count, K.shape[2], max(ends, left + places), n)
-    V = np.zeros((count, K.shape[2], max(ends, left + places), n), K.dtype)
-    for k in range(count):
-        begin = k * windows.stride
-        V[k, :, begin : begin + windows.reach : windows.dilation] = K.transpose(2, 0, 1)
-    return V[:, :, left : left + places]
-
-
-def _at_steps(b: KerasBuild, x: NetworkValue, V: np.ndarray, bias: np.ndarray | None) -> NetworkValue:
-    """V at each step, whose rows are windows and filters."""
-    flat = _shaped(x, -1)
-    return _shaped(b.dense(flat, 2, V.reshape(-1, flat.width), bias), *V.shape[:2])
+            flat = extreme(b, layer, "Maximum", flat, shaped(x.taking(2, index), -1))
+        out = shaped(flat, len(V), n)
+    return shaped(out, n) if is_global else out
 
 
 # --------------------------------------------------------------------------------------------------- steps and shapes
