@@ -25,6 +25,8 @@ import numpy as np
 OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 NARROW = 20  # the largest |v| in a difference: beyond it, clipping w could matter
 
+OVERLOADED = ("sigmoid", "tanh", "twice_cosh", "difference", "fast_exp", "fast_softplus")
+
 
 def sigmoid(x: float) -> float:
     """1 / (1 + exp(-x))."""

@@ -269,16 +269,4 @@ def settle(ledger, tops) -> None:
             ledger[3, q] = max(ledger[3, q], size)
 
 
-HELPERS = (
-    states_before,
-    lengths_of,
-    begin_with,
-    projects_ahead,
-    input_rooms,
-    message_rooms,
-    gather,
-    to_inputs,
-    to_words,
-)
-HELPERS += (settle,)
 INLINED = (prepare, project, pass_on)  # at every step, with enough arrays that the call would take time

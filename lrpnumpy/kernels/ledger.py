@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, J1, R1, R2, R3, W2, Int, Scalar
-from lrpnumpy.kernels.compile import kernel_or_plain
+from lrpnumpy.kernels.compile import Kernel
 
 
-@kernel_or_plain
-def close(
+def close_books(
     kept: R3,  # (nodes, 6, n) the entries of each node, in the order of rules.propagation.Entry
     scores: R2,  # (n, C)
     targets: I1,  # (n,) the class that is explained
@@ -51,3 +50,6 @@ def close(
         adds_up = abs(books[6, s] - explained) <= gap * abs(explained)
         rounds_off = rounding * size[s] > gap * abs(explained)
         sound[s] = 1 if adds_up and books[5, s] <= most * abs(explained) and not rounds_off else 0
+
+
+close = Kernel(close_books, close_books)  # plain Python is quick enough until it is compiled

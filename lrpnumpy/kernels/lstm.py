@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.inputs import (
     BatchRows,
     Messages,
@@ -60,7 +60,7 @@ from lrpnumpy.kernels.steps import (
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
 
-@kernel
+@Kernel
 def forward(
     rows: BatchRows,  # the batch
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
@@ -128,7 +128,7 @@ def forward(
             shares_step(HALF, z, a, y, c_prev, c, eps, coefficients)
 
 
-@kernel
+@Kernel
 def backward(
     rows: BatchRows,  # the batch
     weights: Weights,  # W packed (4, H, H), U packed (G, H, D): all gates, or g alone
@@ -279,6 +279,3 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
         h_to_c[q] = signal_o
         K_o[q] = gate_o * gain_o
         leak_h[q] = lost_o + gate_o * lost_zo
-
-
-HELPERS = (gradient_step, signal_step, shares_step)

@@ -92,6 +92,3 @@ def states_of_reference(states, t, first, out) -> None:
         copy(part(states, states_before(first, t) * H, out.size), out)
     else:
         repeat(part(states, t * H, H), out)
-
-
-HELPERS = (sigmoid_secant, tanh_secant, rare_secant, kinked, piecewise_slope, kept_of_reference, states_of_reference)

@@ -30,6 +30,7 @@ CODES = {
 SELU, ELU, SOFTPLUS, SOFTSIGN, EXPONENTIAL, GELU, GELU_TANH, SILU, LEAKY_RELU = range(6, 15)
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
 LEAK = 0.01
+OVERLOADED = ("part", "flat", "matrix", "block", "copy", "dot")
 
 
 def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
@@ -298,18 +299,4 @@ def overloads() -> None:
     register_jitable(fastmath={"contract", "reassoc"})(dot)  # so that it is vectorized
 
 
-HELPERS = (
-    rare,
-    rare_slope,
-    softplus,
-    exponential,
-    gelu_argument,
-    repeat,
-    fill,
-    multiply,
-    add,
-    raise_to,
-    inverse,
-    share,
-)
 INLINED = (activate, differentiate)  # a call costs as much as ten numbers

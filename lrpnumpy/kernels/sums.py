@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, R1, R2, W2, Scalar
-from lrpnumpy.kernels.compile import kernel_or
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.steps import inverse
 
 
@@ -20,7 +22,7 @@ def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:
     np.maximum.at(ledger[3], owner, abs(R).max(axis=1, initial=0))
 
 
-@kernel_or(by_numpy)
+@partial(Kernel, by_numpy=by_numpy)
 def backward(
     R: R2,  # (rows, M) incoming messages of the sums
     z: R2,  # (rows, M)

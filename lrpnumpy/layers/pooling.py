@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.kernels import pooling as kernels
-from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.layers.base import Keep, Ran, Size, needs_steps
 from lrpnumpy.layers.windows import View, Windowed, WindowSteps, checked, padded
 from lrpnumpy.packed import Packed, Split
@@ -64,15 +63,10 @@ class MaxPool1D(Pool):
     `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
     """
 
-    def _kernels(self, keep: Keep) -> tuple[Kernel, ...]:
-        """Those of maxima and of their winners."""
-        return kernels.largest, kernels.to_winners
-
     def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Outputs (Q, M)."""
-        y = np.empty((len(rows), x.shape[1]), x.dtype)
-        kernels.largest(x, rows, y)
-        return y
+        candidates = padded(x, -np.inf)
+        return reduce(np.maximum, (candidates.take(some, axis=0) for some in rows.T))
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """The winner takes all; with a reference, each step its fraction."""
@@ -80,9 +74,13 @@ class MaxPool1D(Pool):
         if how.has_reference:
             weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
             return [ran.trace.spread((R * weights).swapaxes(0, 1))]
-        R_x = np.zeros_like(x)
-        kernels.to_winners(x, ran.trace.rows, y, R, R_x)
-        return [R_x]
+        candidates = padded(x, -np.inf)
+        R_x = np.zeros_like(candidates)
+        for rows in ran.trace.rows.T:  # no two windows have the same step at one of their places
+            has_won = candidates[rows] == y
+            R_x[rows] += R * has_won
+            R = R * ~has_won
+        return [R_x[:-1]]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, close_to, float_array
-from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_calls, path_of
+from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_call, path_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Split, covering, longest_first, vectors
@@ -501,7 +501,7 @@ class Cell(Recurrent):
         elif path is None:
             path = path_of(program.kernels.wanted(rule), self.dtype, self._numbers(x))
         if path == NUMPY:
-            with large_calls if self._numbers(x) > SMALL else nullcontext():
+            with large_call() if self._numbers(x) > SMALL else nullcontext():
                 return Read(xs, order, self._interpreted(xs, order, start), start)
         assert rule is not None and program is not None
         begin, eps = self._started, 0.0
