@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.kernels.secants import KINKS, NEAR, NODES, WEIGHTS
-from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.kernels.steps import CODES, KINKS, NEAR, NODES, WEIGHTS
 
 Array = np.ndarray
 

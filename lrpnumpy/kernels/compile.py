@@ -41,8 +41,7 @@ from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
 MODULES = [
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition", "sums",
-        "ledger",
+        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "sums",
     )
 ]  # fmt: skip
 KERNELS: list[Kernel] = []

@@ -269,4 +269,28 @@ def settle(ledger, tops) -> None:
             ledger[3, q] = max(ledger[3, q], size)
 
 
+# -- references --------------------------------------------------------------------------------------------------------
+
+# Saved values of references are those of all sequences, or of the longest alone if the others begin like it.
+
+
+def kept_of_reference(kept, kinds, t, first, H, out) -> None:
+    """out (kinds, n, H) = the saved values of the references at step t."""
+    m = (first[t + 1] - first[t]) * H
+    if kept.size == kinds * first[-1] * H:
+        copy(part(kept, kinds * first[t] * H, kinds * m), out)
+    else:
+        for k in range(kinds):
+            repeat(part(kept, (kinds * t + k) * H, H), part(out, k * m, m))
+
+
+def states_of_reference(states, t, first, out) -> None:
+    """out (n, H) = their states before step t, of the sequences that run at step t or, after the last, did."""
+    H = states.shape[1]
+    if states.shape[0] == first[1] + first[-1]:
+        copy(part(states, states_before(first, t) * H, out.size), out)
+    else:
+        repeat(part(states, t * H, H), out)
+
+
 INLINED = (prepare, project, pass_on)  # at every step, with enough arrays that the call would take time

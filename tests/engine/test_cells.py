@@ -1,4 +1,4 @@
-"""The cells of `lrpnumpy/layers/cells`: every method, alone, in two directions, stacked, in batches and in files.
+"""The cells of `lrpnumpy/layers/cells.py`: every method, alone, in two directions, stacked, in batches and in files.
 
 NumPy runs them here, so that nothing is compiled; `check_cell` compares their kernels, run as plain Python, with NumPy.
 """

@@ -311,7 +311,7 @@ def test_kernels_are_kept_in_the_users_folder_where_the_packages_cannot_be_writt
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     compile_and_check()
     (folder,) = (tmp_path / "cache").iterdir()
-    assert {path.suffix for path in folder.iterdir()} == {".nbi", ".nbc"}
+    assert {path.suffix for path in folder.iterdir()} == {".nbc"}
     assert folder.stat().st_mode & 0o022 == 0
     assert not caplog.messages
 

@@ -1,4 +1,4 @@
-"""The cells of `layers/cells`, each written in plain PyTorch: scores and autograd's gradients, in float64."""
+"""The cells of `layers/cells.py`, each written in plain PyTorch: scores and autograd's gradients, in float64."""
 
 import numpy as np
 import pytest
