@@ -80,7 +80,6 @@ class Messages(NamedTuple):
     R_x: W2  # (R, D) what the inputs receive is added here; (R, 1) where they are looked up
     R_states: W3  # (states, R, H) out: relevance of the states after every step
     R_start: W3  # (states, n_0, H) out: relevance of the states before the first step
-    has_last: Int
     has_steps: Int
     wants_states: Int
 

@@ -148,11 +148,10 @@ def backward(
     kinds = 3 if rule == ALL else 8 if is_lrp else 6
     room = message_rooms(rows, sent.R_x, G, H)
     now = np.empty(G * n_0 * H, K.dtype)
-    carry, R_c = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype)
+    carry, R_c = np.empty(n_0 * H, K.dtype), np.empty(n_0 * H, K.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype), np.zeros(G * n_0 * H, K.dtype)
-    if sent.has_last:
-        copy(sent.R_last[0], carry)
-        copy(sent.R_last[1], R_c)
+    copy(sent.R_last[0], carry)
+    copy(sent.R_last[1], R_c)
     for t in range(first.size - 2, -1, -1):
         row = first[t]
         n = first[t + 1] - row

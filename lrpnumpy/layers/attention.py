@@ -255,7 +255,3 @@ class MultiHeadAttention(StepAttention):
             (to_query,) = back_through_sum(how, R_q, q, [Matrix(x_q.rows, self.Wq)], entry, self.bq)
             (to_key,) = back_through_sum(how, R_k, k, [Matrix(x_k.rows, self.Wk)], entry, self.bk)
         return self._to_inputs(ran, to_query, to_value, to_key)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        return f"MultiHeadAttention, {self.inputs} to {self.outputs}, {self.heads} heads"

@@ -154,7 +154,8 @@ def missing(layer: Any, name: str) -> TypeError:
 class Layer(Record):
     """One node of a network."""
 
-    outputs: Any  # length of an output vector, of layers that know it
+    inputs: Any  # length of an input vector, of layers that know it
+    outputs: Any  # that of an output vector
     OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of its outputs; "" is the main one
     by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
     recurrent: ClassVar[bool] = False  # it has states that go from step to step
@@ -337,11 +338,17 @@ class Layer(Record):
         return {}
 
     def described(self) -> str:
-        """One line for `inspect`."""
-        said = [
-            f"{name} {value}" for name, value in self.settings().items() if value is not None and value is not False
-        ]
-        return ", ".join([type(self).__name__, *said])
+        """One line for `inspect`: sizes, activation, and the settings that are not the defaults."""
+        said = [type(self).__name__]
+        if hasattr(type(self), "inputs"):
+            said.append(f"{self.inputs} to {self.outputs}")
+        defaults = {one.name: one.default for one in fields(self)} if is_dataclass(self) else {}
+        for name, value in self.settings().items():
+            if name == "activation":
+                said.append(value)
+            elif value != defaults.get(name):
+                said.append(f"{name} {value}")
+        return ", ".join(said)
 
 
 def takes(x: Size, width: int, array: str) -> None:

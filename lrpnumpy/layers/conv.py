@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -139,10 +138,7 @@ class Conv1D(Windowed):
 
     def described(self) -> str:
         """One line for `inspect`."""
-        others: dict[str, Any] = {"stride": self.stride, "dilation": self.dilation, "groups": self.groups}
-        rare = "".join(f", {name} {value}" for name, value in others.items() if value != 1)
-        sizes = f"{self.inputs} to {self.outputs}, width {self.K.shape[1]}"
-        return f"Conv1D, {sizes}, padding {self.padding}{rare}, {self.activation}"
+        return f"{super().described()}, width {self.K.shape[1]}"
 
 
 class _Convolved(Term):

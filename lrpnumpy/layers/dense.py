@@ -11,7 +11,7 @@ import numpy as np
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import float_array, one_of
 from lrpnumpy.layers.base import Keep, Layer, Ran, Size, optional, takes
-from lrpnumpy.packed import Packed, Split
+from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
 
@@ -67,15 +67,6 @@ class Dense(Layer):
             R = R * how.slope(self.activation, *ran.both(lambda one: (one.trace, one.outputs[0].rows)))
         return back_through_sum(how, R, Packed(z, batch), [Matrix(x, self.V)], entry, self.d)
 
-    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
-        """The same as the layer's default, with one matrix product instead of four."""
-        part, x = parts[0], ran.inputs[0]
-        beta = part.written(x)
-        a, b = beta.rows @ self.V.T, self.V @ part.delta + self.d
-        z = part.true(Packed(ran.trace, x.batch), beta.batch)
-        a, delta = ACTIVATIONS[self.activation].split(a, b, z)
-        return (self.part_after(ran, parts, Packed(a, beta.batch), delta),)
-
     def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Dense:
         """V (s x + t) + d."""
         return replace(self, V=self.V * s, d=self.d + self.V @ t)
@@ -85,7 +76,3 @@ class Dense(Layer):
         if self.activation != "linear":
             return None
         return replace(self, V=self.V * s[:, None], d=self.d * s + t)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        return f"Dense, {self.inputs} to {self.outputs}, {self.activation}"

@@ -95,12 +95,6 @@ class Activation(RowFunction):
         """R times the slope."""
         return [R * how.slope(self.function, *ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows)))]
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        if self.alpha is None:
-            return f"Activation, {self.activation}"
-        return f"Activation, {self.activation} with alpha {self.alpha:g}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(RowFunction):
@@ -166,12 +160,6 @@ class Affine(RowFunction):
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
         """Two consecutive Affine layers as one."""
         return None if self.scaler else Affine(s * self.s, s * self.t + t)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        if self.scaler:
-            return f"Affine, {self.inputs} features, how the inputs are scaled"
-        return f"Affine, {self.inputs} features"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

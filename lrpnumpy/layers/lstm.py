@@ -104,13 +104,6 @@ class LSTM(StackedCell):
         )  # fmt: skip
         return variants.pack(out) if every else out
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        gate = {"hard_sigmoid": "hard_sigmoid (0.2 z + 0.5)", "hard_sigmoid_3": "hard_sigmoid (z / 6 + 0.5)"}
-        gates = gate.get(self.recurrent_activation, self.recurrent_activation)
-        sizes = f"{self.inputs} to {self.units}"
-        return f"LSTM, {sizes}, gates i f g o with {gates}, {self.activation}{self._start_text()}"
-
 
 def table_of(*columns: np.ndarray) -> np.ndarray:
     """Columns of integers as the rows of one array, as kernels take them."""

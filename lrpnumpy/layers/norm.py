@@ -77,9 +77,3 @@ class LayerNorm(Layer):
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> LayerNorm:
         """Another scale and shift."""
         return replace(self, gamma=self.gamma * s, beta=self.beta * s + t)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        if self.center:
-            return f"LayerNorm, {self.inputs} features"
-        return f"LayerNorm, {self.inputs} features, not centered (RMSNorm)"

@@ -48,10 +48,6 @@ class Pool(Windowed):
         view = self.view(xs[0].batch)
         return Packed(self.of_windows(xs[0].rows, view.rows), view.batch), view
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        return f"{type(self).__name__}, {self.size} steps, stride {self.stride}, padding {self.padding}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaxPool1D(Pool):

@@ -178,6 +178,8 @@ class AttentionPool(Readout):
         """Length M of an input vector."""
         return len(self.v) if self.W is None else self.W.shape[1]
 
+    outputs = inputs
+
     def sizes(self, x: Size) -> Size:
         """(M) at every step to (M)."""
         takes(x, self.inputs, "v" if self.W is None else "W")
@@ -228,8 +230,3 @@ class AttentionPool(Readout):
             got = batch.lengths[batch.lengths != len(self.b)][0]
             raise LrpError(f"AttentionPool: a series must have {len(self.b)} steps, one for each bias, got {got}.")
         return self.b[batch.step]
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        kind = "dot" if self.W is None else f"additive with {len(self.v)} units"
-        return f"AttentionPool, {self.inputs} features, {kind}"

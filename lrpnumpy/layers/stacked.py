@@ -52,10 +52,9 @@ class StackedCell(Cell):
         """U (s x + t) + b."""
         return replace(self, U=self.U * s, b=self.b + self.U @ t)
 
-    def _start_text(self) -> str:
-        if any(one.any() for one in self.started):
-            return ", with a start state"
-        return ""
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"{super(Cell, self).described()}, gates {' '.join(self.GATES)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,12 +105,6 @@ class GRU(StackedCell):
         n = s.apply(s.activation, s.sum(s.matrix("U_n", x), inner, s.bias("b_n")))
         return s.sum(s.product(s.complement(z), n), s.product(z, h))
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        reset = "after" if self.reset_after else "before"
-        gates = f"gates z r n with {self.recurrent_activation}, {self.activation}, reset {reset} the product"
-        return f"GRU, {self.inputs} to {self.units}, {gates}{self._start_text()}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RNN(StackedCell):
@@ -143,7 +136,3 @@ class RNN(StackedCell):
         """h = activation(W h_prev + U x + b)."""
         (z,) = s.gates("h", x, h)
         return s.apply(s.activation, z)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        return f"RNN, {self.inputs} to {self.units}, {self.activation}{self._start_text()}"

@@ -14,7 +14,7 @@ closed tables in `trace.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,34 +117,21 @@ class Loop:
         self.lines: list[str] = []
         self.stores: dict[str, str] = {}
         self._names: dict[tuple[Operation, str], Any] = {}
-        self._known: dict[Any, Any] = {}
+        self._known: dict[str, tuple[Symbol, ...]] = {}
         self._reads: set[str] = set()
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
+    def unpacked(self, text: str, count: int = 1) -> tuple[Symbol, ...]:
+        """The numbers that an expression returns, computed once."""
+        if text not in self._known:
+            letters = "abc"[:count] if count > 1 else [""]
+            names = [f"v{len(self.lines)}{letter}" for letter in letters]
+            self.lines.append(f"{', '.join(names)} = {text}")
+            self._known[text] = tuple(Symbol(self, name) for name in names)
+        return self._known[text]
 
     def symbol(self, text: str) -> Symbol:
         """The value of an expression."""
-
-        def write() -> Symbol:
-            name = f"v{len(self.lines)}"
-            self.lines.append(f"{name} = {text}")
-            return Symbol(self, name)
-
-        return self.once(text, write)
-
-    def unpacked(self, text: str, count: int) -> tuple[Symbol, ...]:
-        """The numbers that a function returns together."""
-
-        def write() -> tuple[Symbol, ...]:
-            names = [f"v{len(self.lines)}{letter}" for letter in "abc"[:count]]
-            self.lines.append(f"{', '.join(names)} = {text}")
-            return tuple(Symbol(self, name) for name in names)
-
-        return self.once(text, write)
+        return self.unpacked(text)[0]
 
     def read(self, array: str) -> Symbol:
         """The number of an array."""
@@ -343,11 +330,6 @@ class Plan:
         """The states that matrices multiply."""
         return [k for k, state in enumerate(self.statement.states) if any(v is state for _, _, v in self.products)]
 
-    @property
-    def width(self) -> int:
-        """Values per unit and step that have an array."""
-        return len(self.slots)
-
     def _levels(self, inner: list[Operation]) -> dict[Operation, int]:
         """How many matrix products inside the step come before each value."""
         level = dict.fromkeys((*self.statement.inputs, *self.statement.states), 0)
@@ -395,7 +377,7 @@ class Plan:
 
     def forward(self, rules: Sequence[Coefficients]) -> str:
         """The text of the forward kernel, with the coefficients of some rules."""
-        count, G, width = len(self.after), len(self.x_sums), self.width
+        count, G, width = len(self.after), len(self.x_sums), len(self.slots)
         loops = [self.values_loop(level) for level in range(self.top + 1)]
         every = [*loops, *(loop for one in rules for loop in one.loops)]
         read = {name for loop in every for name in loop.states_read}
@@ -477,7 +459,7 @@ class Plan:
     def mean_slopes(self, coefficients: Coefficients) -> str:
         """The text of the kernel of DeepLIFT's coefficients, from the saved values of the inputs and of the
         references."""
-        count, width = len(self.after), self.width
+        count, width = len(self.after), len(self.slots)
         out = Text(
             f"def mean_slopes(kept: R1, kept_0: R1, states: R2x{count}, states_0: R2x{count}, first: I1, P: R2, K: W1) "
             "-> None:"
@@ -639,7 +621,7 @@ class Backward:
         totals += ["top"] * how.times_input
         out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
         out(1, f"now = np.empty({max(1, len(self.s_of))} * n_0 * H, K.dtype)")
-        out(1, "if sent.has_last:", *(f"    copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
+        out(1, *(f"copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
         out(1, "for t in range(first.size - 2, -1, -1):")
         out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
         short = [name.replace("carry", "r").replace("direct", "d").replace("inner", "i") for name in names]

@@ -531,8 +531,8 @@ def test_what_inspect_says(rng, tmp_path):
     layers = [conv(rng, 4, 6, stride=2, groups=2, padding="same", activation="relu"), MaxPool1D(3, 2, (1, 0))]
     lrp.save(network(rng, *layers, M=6), tmp_path / "model.h5")
     said = str(lrp.inspect(tmp_path / "model.h5"))
-    assert "Conv1D, 4 to 6, width 3, padding same, stride 2, groups 2, relu" in said
-    assert "MaxPool1D, 3 steps, stride 2, padding (1, 0)" in said
+    assert "Conv1D, 4 to 6, stride 2, padding same, groups 2, relu, width 3" in said
+    assert "MaxPool1D, size 3, stride 2, padding (1, 0)" in said
 
 
 def test_gamma_in_a_convolution():
