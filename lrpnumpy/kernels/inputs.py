@@ -23,19 +23,7 @@ import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, R1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import (
-    add,
-    block,
-    copy,
-    dot,
-    fill,
-    flat,
-    matrix,
-    multiply,
-    part,
-    raise_to,
-    repeat,
-)
+from lrpnumpy.kernels.steps import add, block, copy, dot, fill, flat, matrix, multiply, part, raise_to, repeat
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows

@@ -21,41 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from lrpnumpy.kernels import inputs, steps
 from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
 from lrpnumpy.kernels.compile import Kernel
-from lrpnumpy.kernels.inputs import (
-    BatchRows,
-    Messages,
-    Weights,
-    begin_with,
-    input_rooms,
-    message_rooms,
-    pass_on,
-    prepare,
-    project,
-    settle,
-    states_before,
-)
+from lrpnumpy.kernels.inputs import BatchRows, Messages, Weights, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import (
-    ABS,
-    ALL,
-    GRADIENT,
-    HALF,
-    NONE,
-    PROP,
-    activate,
-    add,
-    block,
-    copy,
-    differentiate,
-    fill,
-    inverse,
-    matrix,
-    multiply,
-    part,
-    share,
-)
+from lrpnumpy.kernels.steps import activate, add, block, copy, differentiate, inverse, matrix, multiply, part, share
 
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
@@ -79,12 +50,12 @@ def forward(
     n_0 = first[1]
     activation, recurrent = weights.codes[0], weights.codes[1]
     all_h, all_c = every & 1 == 1, every & 2 == 2
-    kinds = 3 if rule == ALL else 6 if rule == GRADIENT else 8
-    room = input_rooms(rows, 4, H)
+    kinds = 3 if rule == steps.ALL else 6 if rule == steps.GRADIENT else 8
+    room = inputs.input_rooms(rows, 4, H)
     cells = C if all_c else np.empty((2 * n_0, H), K.dtype)  # c_prev and c, which change places at each step
     now = np.empty(9 * n_0 * H, K.dtype)
-    begin_with(start[0], Hs[:n_0])
-    begin_with(start[1], cells[:n_0])
+    inputs.begin_with(start[0], Hs[:n_0])
+    inputs.begin_with(start[1], cells[:n_0])
     for t in range(first.size - 1):
         row = first[t]
         n = first[t + 1] - row
@@ -97,10 +68,10 @@ def forward(
         c_prev, c = part(cells, before * H, m), part(cells, after * H, m)
         step = part(kept, 9 * row * H, 9 * m) if keep == 2 else part(now, 0, 9 * m)
         z, a, y = part(step, 0, 4 * m), part(step, 4 * m, 4 * m), part(step, 8 * m, m)
-        prepare(t, rows, weights.U, room, z)
+        inputs.prepare(t, rows, weights.U, room, z)
         for k in range(4):
             z_k = part(z, k * m, m)
-            project(k, t, rows, weights.U, room, z_k)
+            inputs.project(k, t, rows, weights.U, room, z_k)
             if keep == 1:
                 copy(z_k, part(kept, 4 * row * H + k * m, m))
             add_product(h_prev, block(weights.W, k), matrix(z_k, n, H))
@@ -113,19 +84,19 @@ def forward(
             h[q] = o[q] * y[q]
         if not all_c:
             copy(c, C)
-        if rule == NONE:
+        if rule == steps.NONE:
             continue
         coefficients = part(K, kinds * row * H, kinds * m)
-        if rule == GRADIENT:
+        if rule == steps.GRADIENT:
             gradient_step(z, a, y, c_prev, c, activation, recurrent, coefficients)
-        elif rule == ALL:
+        elif rule == steps.ALL:
             signal_step(z, a, c_prev, c, eps, coefficients)
-        elif rule == PROP:
-            shares_step(PROP, z, a, y, c_prev, c, eps, coefficients)
-        elif rule == ABS:
-            shares_step(ABS, z, a, y, c_prev, c, eps, coefficients)
+        elif rule == steps.PROP:
+            shares_step(steps.PROP, z, a, y, c_prev, c, eps, coefficients)
+        elif rule == steps.ABS:
+            shares_step(steps.ABS, z, a, y, c_prev, c, eps, coefficients)
         else:
-            shares_step(HALF, z, a, y, c_prev, c, eps, coefficients)
+            shares_step(steps.HALF, z, a, y, c_prev, c, eps, coefficients)
 
 
 @Kernel
@@ -140,13 +111,13 @@ def backward(
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The backward recursion of every rule: messages are linear in R, and the rule is in the coefficients."""
-    first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != GRADIENT
+    first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != steps.GRADIENT
     H = b.shape[1]
     G, n_0, R = weights.U.shape[0], first[1], first[-1]
     only = 2 if G == 1 else 0  # the first gate that receives anything
     zero = K.dtype.type(0)
-    kinds = 3 if rule == ALL else 8 if is_lrp else 6
-    room = message_rooms(rows, sent.R_x, G, H)
+    kinds = 3 if rule == steps.ALL else 8 if is_lrp else 6
+    room = inputs.message_rooms(rows, sent.R_x, G, H)
     now = np.empty(G * n_0 * H, K.dtype)
     carry, R_c = np.empty(n_0 * H, K.dtype), np.empty(n_0 * H, K.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype), np.zeros(G * n_0 * H, K.dtype)
@@ -162,7 +133,7 @@ def backward(
             add(part(sent.R_steps, row * H, m), r_h)
         if sent.wants_states:
             copy(r_h, part(R_states, row * H, m))
-        if rule == ALL:
+        if rule == steps.ALL:
             c_to_c, leak_c, s_sum = part(k, m, m), part(k, 2 * m, m), part(s_sums, 0, m)
             add(r_h, r_c)
             if sent.wants_states:
@@ -196,18 +167,18 @@ def backward(
                 for gate in range(4):
                     add(part(s, gate * m, m), part(s_sums, gate * n_0 * H, m))
             multiply(r_c, c_to_c)
-            fill(r_h, zero)
+            steps.fill(r_h, zero)
         for gate in range(G):
             add_product(matrix(part(s, gate * m, m), n, H), block(weights.W, only + gate), matrix(r_h, n, H))
         if is_lrp:
             multiply(r_h, part(Hs, states_before(first, t) * H, m))
-        pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
+        inputs.pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
     copy(carry, sent.R_start[0])
     copy(R_c, sent.R_start[1])
     if not is_lrp:
         return
-    settle(ledger, tops)
-    settle(ledger, room[2])
+    inputs.settle(ledger, tops)
+    inputs.settle(ledger, room[2])
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q * H + j] + R_c[q * H + j]

@@ -74,9 +74,7 @@ def close_books(
     for row in range(relevance.size):
         books[0, owner[row]] += relevance[row]
         size[owner[row]] += abs(relevance[row])
-    for row in range(1, 7):
-        for s in range(n):
-            books[row, s] = zero
+    books[1:7] = zero
     for k in range(kept.shape[0]):
         for s in range(n):
             books[1, s] += kept[k, 1, s]
@@ -85,8 +83,6 @@ def close_books(
             books[4, s] += kept[k, 5, s]
             books[5, s] = max(books[5, s], kept[k, 3, s])
             books[6, s] += kept[k, 0, s]
-    for k in range(kept.shape[0]):
-        for s in range(n):
             books[7 + k, s] = kept[k, 0, s]
     for s in range(n):
         books[6, s] += books[1, s] + books[2, s] + books[0, s] + (books[3, s] + books[4, s])

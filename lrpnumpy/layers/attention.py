@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError, finite, float_array, whole
 from lrpnumpy.layers.attention_blocks import Additive, Block, Blocks, Dot, back_through_blocks, blocks
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, optional, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, takes
 from lrpnumpy.packed import Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Matrix
@@ -24,9 +24,10 @@ Values = np.ndarray | None
 
 
 class StepAttention(Layer):
-    """What the layers below share: inputs query, value and, if it is not the value, key."""
+    """What the layers below share: inputs query, value and, if it is not the value, key. Here without projections."""
 
     causal: bool
+    score: Any  # how well a query and a key fit
 
     def _check(self, query: Size, value: Size, key: Size | None) -> None:
         for one in (value, key):
@@ -45,11 +46,6 @@ class StepAttention(Layer):
         """Contextual decomposition: a step is inside the phrase where it is one of the query."""
         return parts[0]._replace(beta=beta, delta=delta, since=np.zeros_like(parts[0].since))
 
-    @property
-    def score(self) -> Dot | Additive:
-        """How well a query and a key fit."""
-        raise missing(self, "score")  # pragma: no cover
-
     def attended(self, q: Packed, v: Packed, k: Packed, heads: int, keep: Keep) -> tuple[np.ndarray, list[Block]]:
         """sum_s a_ts v_s, and what a backward pass needs of the weights."""
         out, kept = np.empty((len(q.rows), v.rows.shape[1]), v.rows.dtype), []
@@ -63,13 +59,7 @@ class StepAttention(Layer):
         """The messages at queries, values and keys as those at the inputs: keys may be the values."""
         if len(ran.inputs) == 3:
             return [R_q, R_v, R_k]
-        if R_k is not None:
-            R_v = R_v + R_k
-        return [R_q, R_v]
-
-
-class PlainAttention(StepAttention):
-    """It has no arrays except the scores."""
+        return [R_q, R_v if R_k is None else R_v + R_k]
 
     def sizes(self, query: Size, value: Size, key: Size | None = None) -> Size:
         """(d), (M) and (d) to (M), with the steps of the query."""
@@ -82,7 +72,7 @@ class PlainAttention(StepAttention):
             )
         return query._replace(width=value.width)
 
-    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, list[Block]]:
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """(R_q, d) to (R_q, M)."""
         self._same_steps(xs)
         out, kept = self.attended(xs[0], xs[1], xs[-1], 1, keep)
@@ -90,14 +80,13 @@ class PlainAttention(StepAttention):
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray | None]:
         """To the values; and where weights are not held fixed, to queries and keys."""
-        v = ran.inputs[1]
-        kept = _pairs(ran.both(lambda one: (one.trace,)))
-        R_q, R_k, R_v = back_through_blocks(self.score, kept, R, ran.outputs[0], v, how, entry)
+        kept = [Blocks(*pair) for pair in zip(*ran.both(lambda one: (one.trace,)), strict=True)]
+        R_q, R_k, R_v = back_through_blocks(self.score, kept, R, ran.outputs[0], ran.inputs[1], how, entry)
         return self._to_inputs(ran, R_q, R_v, R_k)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attention(PlainAttention):
+class Attention(StepAttention):
     """y_t = sum_s a_ts v_s, a_t = softmax_s(scale q_t . k_s): Keras' Attention.
 
     `scale` is a number. The inputs are query, value and, if the keys are not the values, key. A query without steps
@@ -119,7 +108,7 @@ class Attention(PlainAttention):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AdditiveAttention(PlainAttention):
+class AdditiveAttention(StepAttention):
     """y_t = sum_s a_ts v_s, a_t = softmax_s(sum_d scale_d tanh(q_td + k_sd)): Keras' AdditiveAttention.
 
     `scale` is (d,). The inputs are query, value and, if the keys are not the values, key. With `causal`, step t
@@ -143,13 +132,6 @@ class AdditiveAttention(PlainAttention):
         """(d), (M) and (d) to (M), with the steps of the query."""
         takes(query, len(self.scale), "scale")
         return super().sizes(query, value, key)
-
-
-def _pairs(both: Sequence[list[Block]]) -> list[Blocks]:
-    """The blocks of a forward pass, each with that of the reference if there is one."""
-    if len(both) == 1:
-        return [Blocks(block, None) for block in both[0]]
-    return [Blocks(*pair) for pair in zip(*both, strict=True)]
 
 
 class Projected(NamedTuple):
@@ -190,21 +172,16 @@ class MultiHeadAttention(StepAttention):
 
     def __post_init__(self) -> None:
         kind = "MultiHeadAttention"
-        Wq = float_array(self.Wq, f"{kind}: Wq", (None, None))
-        Wv = float_array(self.Wv, f"{kind}: Wv", (None, None))
-        matrices = {
-            "q": Wq,
-            "k": float_array(self.Wk, f"{kind}: Wk", (len(Wq), None)),
-            "v": Wv,
-            "o": float_array(self.Wo, f"{kind}: Wo", (None, len(Wv))),
-        }
-        for name, W in matrices.items():
+        rows = {name: len(float_array(getattr(self, name), f"{kind}: {name}", (None, None))) for name in ("Wq", "Wv")}
+        shapes = {"q": (None, None), "k": (rows["Wq"], None), "v": (None, None), "o": (None, rows["Wv"])}
+        for name, shape in shapes.items():
+            W = float_array(getattr(self, f"W{name}"), f"{kind}: W{name}", shape)
             b = optional(getattr(self, f"b{name}"), f"{kind}: b{name}", W.shape[:1], W.dtype)
             self._set(**{f"W{name}": W, f"b{name}": b})
         heads = whole(self.heads, f"{kind}: heads", 1)
-        for name in ("Wq", "Wv"):
-            if (rows := len(getattr(self, name))) % heads:
-                raise LrpError(f"{kind}: heads must divide the {rows} rows of {name}, got {heads}.")
+        for name, count in rows.items():
+            if count % heads:
+                raise LrpError(f"{kind}: heads must divide the {count} rows of {name}, got {heads}.")
         self._set(heads=heads, causal=bool(self.causal))
 
     @property
@@ -246,7 +223,7 @@ class MultiHeadAttention(StepAttention):
         y, kept = ran.outputs[0], ran.trace
         joined, v = Packed(kept.joined, y.batch), Packed(kept.v, x_v.batch)
         (R_joined,) = back_through_sum(how, R, y, [Matrix(kept.joined, self.Wo)], entry, self.bo)
-        pairs = _pairs(ran.both(lambda one: (one.trace.blocks,)))
+        pairs = [Blocks(*pair) for pair in zip(*ran.both(lambda one: (one.trace.blocks,)), strict=True)]
         R_q, R_k, R_v = back_through_blocks(self.score, pairs, R_joined, joined, v, how, entry)
         (to_value,) = back_through_sum(how, R_v, v, [Matrix(x_v.rows, self.Wv)], entry, self.bv)
         to_query, to_key = None, None

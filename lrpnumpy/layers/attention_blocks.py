@@ -34,9 +34,7 @@ class Dot:
         s = s * s.dtype.type(self.scale)
         to_q, to_k = how.factors(*blocks.both("q", "k"))
         R_q, R_k = s @ to_q, s.swapaxes(-1, -2) @ to_k
-        if how.times_input:
-            return R_q * blocks.block.q, R_k * blocks.block.k
-        return R_q, R_k
+        return (R_q * blocks.block.q, R_k * blocks.block.k) if how.times_input else (R_q, R_k)
 
 
 class Additive:
@@ -134,7 +132,7 @@ class Blocks(NamedTuple):
     """A block of a forward pass, and the same sequences of the reference's; None without a reference."""
 
     block: Block
-    reference: Block | None
+    reference: Block | None = None
 
     def both(self, *names: str) -> list[np.ndarray]:
         """Values by name, then those of the reference."""
@@ -171,9 +169,8 @@ def back_through_blocks(
         (R_v,) = back_through_sum(how, R, y, [Attended(v.rows, kept, len(R))], entry)
         return None, None, R_v
     s = message(how, R, y, None, entry)
-    R_q, R_k = (
-        np.empty((len(rows), _width(part)), R.dtype) for rows, part in ((R, kept[0].block.q), (v.rows, kept[0].block.k))
-    )
+    heads, width = kept[0].block.q.shape[1::2]
+    R_q, R_k = (np.empty((len(x), heads * width), R.dtype) for x in (R, v.rows))
     R_v = np.empty_like(v.rows)
     for both in kept:
         block, arrived = both.block, both.block.queries.taken(s)
@@ -193,7 +190,3 @@ def back_through_blocks(
         block.values.put(R_k, to_keys)
         block.values.put(R_v, R_values)
     return R_q, R_k, R_v
-
-
-def _width(array: np.ndarray) -> int:
-    return array.shape[1] * array.shape[3]

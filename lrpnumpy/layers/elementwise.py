@@ -11,7 +11,7 @@ import numpy as np
 from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array, non_negative, one_of, shown
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, optional, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, takes
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
@@ -25,14 +25,11 @@ class RowFunction(Layer):
     """A function of the rows of one input, here of as many numbers as it returns."""
 
     by_step: ClassVar[bool] = True
+    of: Any  # the function of rows (R, M)
 
     def sizes(self, x: Size) -> Size:
         """The size of the input."""
         return x
-
-    def of(self, x: np.ndarray) -> np.ndarray:
-        """The function of rows `x` (R, M)."""
-        raise missing(self, "of")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """The function of all rows."""

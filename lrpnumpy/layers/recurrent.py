@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, close_to, float_array
 from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_call, path_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Split, covering, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -85,10 +85,7 @@ class Recurrent(Layer):
     recurrent: ClassVar[bool] = True  # it has states that go from step to step
     looks_up: ClassVar[bool] = True  # it takes words by their rows of the embedding
 
-    @property
-    def directions(self) -> list[tuple[str, Cell, int]]:
-        """The name of each direction, its cell, and 1, or -1 where it reads mirrored."""
-        raise missing(self, "directions")
+    directions: Any  # the name of each direction, its cell, and 1, or -1 where it reads mirrored
 
     def _kernels(self, keep: Keep) -> list[Kernel]:
         """Those of every cell; none for one that NumPy runs."""
@@ -118,7 +115,7 @@ class Recurrent(Layer):
             if name == ":last":
                 out.append(read.last)
             elif name:
-                out.append(read.state(cell.state_of(name)))  # type: ignore[arg-type]
+                out.append(read.state(cell.state_of(name)))
             else:
                 out.append(read.output if way > 0 else read.output[read.batch.flip])
         return out
@@ -265,6 +262,7 @@ class Cell(Recurrent):
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
     start: ClassVar[Mapping[str, float]] = {}
+    _decomposed: Any  # `decomposed` by the kernels that the cell defines
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -615,10 +613,6 @@ class Cell(Recurrent):
             else:
                 out[some] = run.last_output
         return out, T
-
-    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
-        """`decomposed` by the kernels that the cell defines."""
-        raise missing(self, "_decomposed")
 
     def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, M) outputs of the step before step `lo` of the sequences `owner`."""

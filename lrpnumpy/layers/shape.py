@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, needs_steps
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, needs_steps
 from lrpnumpy.layers.windows import padded
 from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -25,16 +25,14 @@ class Moved(Layer):
     came from is, or the middle one of several, the lower of two.
     """
 
+    # (batches, width) to the places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and
+    # columns, (R', M') each. And the batch of the outputs.
+    places: Any
+
     def sizes(self, x: Size) -> Size:
         """The size of the input, which must have steps."""
         needs_steps(x)
         return x
-
-    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
-        """The places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and columns, (R', M')
-        each. And the batch of the outputs.
-        """
-        raise missing(self, "places")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """The outputs; the trace is their places."""

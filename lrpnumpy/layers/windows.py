@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, shown, whole
-from lrpnumpy.layers.base import Layer, Ran, missing
+from lrpnumpy.layers.base import Layer, Ran
 from lrpnumpy.packed import Batch, Change, Packed, Split
 
 
@@ -135,14 +135,8 @@ def _view(windows: WindowSteps, lengths: bytes) -> View:
 class Windowed(Layer):
     """A layer whose outputs are functions of windows over the steps."""
 
-    @property
-    def windows(self) -> WindowSteps:
-        """How the windows follow one another."""
-        raise missing(self, "windows")
-
-    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Outputs (Q, M) of Q windows whose positions are these rows (Q, width) of x (R, D); R is padding."""
-        raise missing(self, "of_windows")
+    windows: Any  # how they follow one another
+    of_windows: Any  # (x, rows) to outputs (Q, M) of Q windows at these rows (Q, width) of x (R, D); R is padding
 
     def least(self, steps: int) -> int:
         """The number of input steps needed for this number of windows."""
