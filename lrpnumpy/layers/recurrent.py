@@ -284,8 +284,9 @@ class Cell(Recurrent):
         self.statement.check(given)
         self._set(**{name: float_array(value, f"{kind}: {name}") for name, value in given.items() if value is not None})
         for node in self.statement.states:
-            if given.get(f"{node.name}0") is not None:
-                float_array(given[f"{node.name}0"], f"{kind}: {node.name}0", self._shape(node))
+            name, shape = f"{node.name}0", self._shape(node)  # which raises where arrays do not fit one another
+            if given.get(name) is not None:
+                float_array(given[name], f"{kind}: {name}", shape)
 
     @classmethod
     def _settings(cls) -> list[str]:

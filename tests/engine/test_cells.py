@@ -13,7 +13,7 @@ from lrpnumpy.kernels import compile as compiling
 from lrpnumpy.laws import random_cell
 from lrpnumpy.layers import LAYERS
 
-KINDS = [kind for kind in LAYERS.values() if kind.__module__.startswith("lrpnumpy.layers.cells.")]
+KINDS = [kind for kind in LAYERS.values() if kind.__module__ == "lrpnumpy.layers.cells"]
 FORMS = ("single", "bidirectional", "stacked")
 LRP = ("lrp-all", "lrp-prop", "lrp-abs", "lrp-half")
 OTHER = {"EALSTM": lrp.Input(5, steps=False), "CfC": lrp.Input(1)}  # the second input
