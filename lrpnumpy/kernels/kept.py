@@ -152,13 +152,10 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-_hints: list[str] = []  # one in a process
-
-
+@cache
 def _hint(where: str) -> None:
-    if not _hints:
-        _hints.append(
-            f"Compiled kernels cannot be stored in {where}, so every process compiles them again. Set NUMBA_CACHE_DIR "
-            "to a folder that only you can write to, or ask its owner to run `lrpnumpy compile`."
-        )
-        LOG.warning(_hints[0])
+    """Once in a process."""
+    LOG.warning(
+        f"Compiled kernels cannot be stored in {where}, so every process compiles them again. Set NUMBA_CACHE_DIR "
+        "to a folder that only you can write to, or ask its owner to run `lrpnumpy compile`."
+    )

@@ -238,10 +238,7 @@ class Layer(Record):
         """
         R = Rs[""]
         parts = self.backward(ran, R, how, entry)
-        messages = []
-        for part in parts:
-            messages.append(part if part is None else np.ascontiguousarray(part, R.dtype))
-        return messages
+        return [part if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float

@@ -52,31 +52,24 @@ class Activation(RowFunction):
 
     def __post_init__(self) -> None:
         name = one_of(self.activation, "Activation: activation", NAMES)
-        alpha = self.alpha
-        if alpha is not None:
-            if name not in ALPHA:
-                raise LrpError(
-                    f"Activation: alpha must be None with {name!r}, got {shown(alpha)}; {list(ALPHA)} have one."
-                )
-            alpha = finite(alpha, "Activation: alpha")
-        if (self.slopes is not None) != (name == "prelu"):
-            got = "none" if self.slopes is None else f"slopes with {name!r}"
-            raise LrpError(f"Activation: slopes must be given with 'prelu' and with nothing else, got {got}.")
-        self._set(alpha=ALPHA.get(name) if alpha is None else alpha)
-        if self.slopes is not None:
-            self._set(slopes=float_array(self.slopes, "Activation: slopes", (None,)))
+        alpha, slopes = self.alpha, self.slopes
+        if (alpha is not None and name not in ALPHA) or (slopes is not None) != (name == "prelu"):
+            raise LrpError(
+                f"Activation: alpha is for {list(ALPHA)}, and slopes are for 'prelu', which needs them, got {name!r} "
+                f"with alpha {shown(alpha)} and slopes {shown(slopes)}."
+            )
+        self._set(alpha=ALPHA.get(name) if alpha is None else finite(alpha, "Activation: alpha"))
+        if slopes is not None:
+            self._set(slopes=float_array(slopes, "Activation: slopes", (None,)))
 
     @cached_property
     def function(self) -> activations.Elementwise:
         """F and its slope."""
-        name = self.activation
-        alpha: Any = self.alpha
-        if alpha is None:
-            alpha = self.slopes
-        made: Any = {"prelu": activations.leaky_relu, "leaky_relu": activations.leaky_relu, "elu": activations.elu}
-        if name in made:
-            return made[name](alpha)
-        return ACTIVATIONS.get(name, activations.ROOT)
+        if self.activation in ("leaky_relu", "prelu"):
+            return activations.leaky_relu(self.slopes if self.alpha is None else self.alpha)
+        if self.activation == "elu":
+            return activations.elu(self.alpha)  # type: ignore[arg-type]
+        return ACTIVATIONS.get(self.activation, activations.ROOT)
 
     def sizes(self, x: Size) -> Size:
         """The size of the input."""

@@ -262,6 +262,8 @@ class Cell(Recurrent):
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
     start: ClassVar[Mapping[str, float]] = {}
+    causal: ClassVar[Any] = True  # it reads forward
+    _codes: ClassVar[Any] = ()  # codes of activations for the kernels that the cell defines
     _decomposed: Any  # `decomposed` by the kernels that the cell defines
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -390,11 +392,6 @@ class Cell(Recurrent):
             return super().identity()
         return "Cell", self.statement.to_data()
 
-    @property
-    def causal(self) -> bool:
-        """It reads forward."""
-        return True
-
     def output_width(self, name: str, width: int) -> int:
         """Width of an output: of a state, its own."""
         k = self.state_of(name)
@@ -470,11 +467,6 @@ class Cell(Recurrent):
         if uncovered(self.statement):
             return None
         return CellProgram(self.statement, self.weights, self.KERNELS, self._codes)
-
-    @property
-    def _codes(self) -> tuple[int, ...]:
-        """Codes of activations for the kernels that the cell defines."""
-        return ()
 
     @cached_property
     def _started(self) -> np.ndarray:

@@ -487,20 +487,20 @@ class Coefficients:
         self.times_input = self.holds_weights = rule in ("all", "shares")
         self.edges: dict[Operation, dict[Any, Any]] = {}  # {root: {target: 1, -1 or an array}}
         self.kinds = 0  # coefficients per unit and step
-        live = self._live()
+        roots = list(reversed(plan.roots))  # those of the end of the step first
         if rule == "deeplift":
-            self.loops = self._separate(live, plan.arrays)
+            self.loops = self._separate(roots, plan.arrays)
             return
         self.loops = [plan.values_loop(plan.top)]
-        self._store([(root, self.loops[0]) for root in live])
+        self._store([(root, self.loops[0]) for root in roots])
         if self.loops[0].pairs > MOST_PAIRS:  # then the states after the step are read where they are stored
             stored = {node: f"after_{k}" for k, node in enumerate(plan.after)}
-            self.loops = [plan.values_loop(plan.top), *self._separate(live, stored | plan.arrays)]
+            self.loops = [plan.values_loop(plan.top), *self._separate(roots, stored | plan.arrays)]
 
-    def _separate(self, live: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
+    def _separate(self, roots: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
         """One loop of coefficients per root."""
-        loops = [Loop(self.plan, arrays) for _ in live]
-        self._store([*zip(live, loops, strict=True)])
+        loops = [Loop(self.plan, arrays) for _ in roots]
+        self._store([*zip(roots, loops, strict=True)])
         return loops
 
     def _store(self, where: list[tuple[Operation, Loop]]) -> None:
@@ -535,21 +535,6 @@ class Coefficients:
         if kind == "state":
             return 1, what, int(not is_inner), at
         return 2, what.number, int(not is_inner), at
-
-    def _live(self) -> list[Operation]:
-        """Roots that a message can arrive at, those of the end of the step first."""
-        plan, targets = self.plan, {}
-        states = plan.statement.states
-        for root in plan.roots:
-            loop = Loop(plan, plan.arrays)
-            targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if self._is_inner(root) else 1)
-        more, live = {*plan.after}, set[Operation]()
-        while more - live:
-            live |= more
-            reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
-            sources = [v for kind, node in reached if kind == "sum" for one, _, v in plan.products if one is node]
-            more = {node for kind, node in reached if kind == "root"} | {v for v in sources if v not in states}
-        return [root for root in reversed(plan.roots) if root in live]
 
     def places(self) -> list[str]:
         """The arrays of coefficients of a step."""

@@ -296,7 +296,7 @@ def test_kernels_are_compiled_where_they_cannot_be_kept(tmp_path, as_users_have_
     (tmp_path / "kernels").write_text("a file, where a folder should be")
     for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "kernels"))
-    monkeypatch.setattr(kept, "_hints", [])
+    kept._hint.cache_clear()
     compile_and_check()
     kernels.Kernel(double, double_by_numpy).compile("float32")
     (hint,) = caplog.messages  # it comes once
