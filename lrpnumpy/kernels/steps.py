@@ -39,7 +39,7 @@ KINKS: dict[int, tuple[float, ...]] = {  # where the slope, or its own slope, ju
     HARD: (-2.5, 2.5),
     HARD_3: (-3.0, 3.0),
 }
-OVERLOADED = ("part", "flat", "matrix", "block", "copy", "dot")
+OVERLOADED = ("part", "matrix", "block", "copy", "dot")
 
 
 def activate(z: np.ndarray, y: np.ndarray, code: int) -> None:
@@ -221,7 +221,7 @@ def part(x, at, size):
 
 def flat(x):
     """All numbers of an array."""
-    return x.reshape(x.size)
+    return part(x, 0, x.size)
 
 
 def matrix(x, rows, columns):
@@ -326,7 +326,6 @@ def overloads() -> None:
         return out._getvalue()
 
     type_callable(part)(lambda context: lambda x, at, size: x.copy(ndim=1))
-    type_callable(flat)(lambda context: lambda x: x.copy(ndim=1))
     type_callable(matrix)(lambda context: lambda x, rows, columns: x.copy(ndim=2))
     type_callable(block)(lambda context: lambda x, k: x.copy(ndim=x.ndim - 1))
     type_callable(copy)(lambda context: lambda x, y: types.none)
@@ -334,11 +333,6 @@ def overloads() -> None:
     @lower_builtin(part, types.Array, types.Integer, types.Integer)
     def _part(context, builder, signature, arguments):
         return view(context, builder, signature, arguments[0], arguments[1], [arguments[2]])
-
-    @lower_builtin(flat, types.Array)
-    def _flat(context, builder, signature, arguments):
-        size = array(context, builder, signature.args[0], arguments[0]).nitems
-        return view(context, builder, signature, arguments[0], size.type(0), [size])
 
     @lower_builtin(matrix, types.Array, types.Integer, types.Integer)
     def _matrix(context, builder, signature, arguments):

@@ -211,14 +211,14 @@ class SymbolFlow(MessageFlow):
                 self.through(node)
         for k, state in enumerate(self.plan.statement.states):
             self._record(("state", k), self.messages.get(state, 0))
-        return {target: value for target, value in self.targets.items() if not (isinstance(value, int) and value == 0)}
+        return {target: value for target, value in self.targets.items() if value != 0}
 
     def _record(self, target: Any, value: Any) -> None:
         self.targets[target] = self.targets.get(target, 0) + value
 
     def give(self, node: Operation, R: Any, axes: Axes) -> None:
         """Add a message to those of a node."""
-        if not (isinstance(R, int) and R == 0):
+        if R != 0:
             self.messages[node] = self.messages.get(node, 0) + R
 
     def keep(self, which: int, amount: Any) -> None:
@@ -305,9 +305,7 @@ class Plan:
         self.output_at = self.after.index(resolve(statement.output))
         sums = [node for node in self.nodes if any(term.op == "matrix" for term in node.args)]
         self.x_terms = {  # of every sum with a matrix of the input, that matrix
-            node: next(term for term in node.args if term.op == "matrix" and term.args[0] is x)
-            for node in sums
-            if any(term.op == "matrix" and term.args[0] is x for term in node.args)
+            node: term for node in sums for term in node.args if term.op == "matrix" and term.args[0] is x
         }
         self.x_sums = list(self.x_terms)
         self.products = [  # all other matrix products: sum, term, value that is multiplied
@@ -437,9 +435,8 @@ class Plan:
             lines = [f"project({k}, t, rows, weights.U, room, {z})"]
             lines += ["if keep == 1:", f"    copy({z}, part(kept, ({G} * row + {k} * n) * H, m))"]
         else:
-            biases = [term for term in node.args if term.op == "bias"]
-            lines = [f"copy(part({self.vectors[biases[0]]}, 0, m), {z})" if biases else f"fill({z}, zero)"]
-            lines += [f"add(part({self.vectors[bias]}, 0, m), {z})" for bias in biases[1:]]
+            lines = [f"fill({z}, zero)"]
+            lines += [f"add(part({self.vectors[term]}, 0, m), {z})" for term in node.args if term.op == "bias"]
         for k, (one, _, v) in enumerate(self.products):
             if one is node:
                 source = f"before_{states.index(v)}" if v in states else self.arrays[v]
@@ -513,7 +510,7 @@ class Coefficients:
             for target, value in SymbolFlow(self, loop, root).run(start).items():
                 found.append((self._rank(root, target), root, target, value, loop))
         for _, root, target, value, loop in sorted(found, key=lambda one: one[0]):
-            if isinstance(value, int) and value in (1, -1):
+            if value in (1, -1):
                 self.edges[root][target] = value
             else:
                 self.edges[root][target] = f"k{self.kinds}"
@@ -569,25 +566,16 @@ class Backward:
         self.arrays |= {root: f"i_{k}" for k, root in enumerate(self.inner)}
         self.sends = [(k, node, v) for k, (node, _, v) in enumerate(plan.products) if node in self.got]
         self.fed = [k for k, state in enumerate(states) if any(v is state for _, _, v in self.sends)]
-        early = [
-            k
-            for k in range(self.count)
-            for root, edges in how.edges.items()
-            if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
-        ]
         # States with a separate array of messages: LRP multiplies only those of matrices, and incoming ones may not
         # have been read yet.
-        self.apart = [
-            k
-            for k in range(self.count)
-            if k in early or (how.times_input and k in self.fed and ("state", k) in reached)
-        ]
-        self.biased = []
-        if how.times_input:
-            self.biased = [node for node in self.got if any(term.op == "bias" for term in node.args)]
-        self.sums: list[str] = []
-        if how.times_input:
-            self.sums = [name for name in ("stabilizer", "biases") if name in reached]
+        self.apart = []
+        for k, after in enumerate(plan.after):
+            levels = [plan.level[root] for root, edges in how.edges.items() if ("state", k) in edges]
+            if max(levels, default=0) > plan.level[after] or (how.times_input and k in self.fed and levels):
+                self.apart.append(k)
+        has_bias = [node for node in self.got if any(term.op == "bias" for term in node.args)]
+        self.biased = has_bias if how.times_input else []
+        self.sums = [name for name in ("stabilizer", "biases") if name in reached]
 
     def text(self) -> str:
         """All of it."""

@@ -386,15 +386,11 @@ class Statement:
     def check(self, arrays: Mapping[str, Any]) -> None:
         """Raise where a trained array is missing or has the wrong number of axes."""
         for name, axes in self.arrays.items():
-            if arrays.get(name) is None:
+            value = arrays.get(name)
+            if value is None or np.ndim(value) != len(axes):
+                found = "is missing" if value is None else f"has {np.ndim(value)} axes"
                 raise LrpError(
-                    f"{self.kind}: array {name} is missing ({self._place(name)} uses it); pass {name}= with the axes "
-                    f"({', '.join(axes)})."
-                )
-            if np.ndim(arrays[name]) != len(axes):
-                raise LrpError(
-                    f"{self.kind}: {name} has {np.ndim(arrays[name])} axes, {self._place(name)} uses it with "
-                    f"{len(axes)}: ({', '.join(axes)})."
+                    f"{self.kind}: array {name} {found}; {self._place(name)} uses it with the axes ({', '.join(axes)})."
                 )
 
     def products(self) -> list[str]:
