@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, shown, whole
+from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.layers.base import Layer, Ran
 from lrpnumpy.packed import Batch, Change, Packed, Split
 
@@ -84,13 +84,13 @@ def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
     kind = type(layer).__name__
     layer._set(**{name: whole(getattr(layer, name), f"{kind}: {name}", least) for name, least in names.items()})
     padding = layer.padding
-    if isinstance(padding, str):
-        one_of(padding, f"{kind}: padding", paddings)
-        return
-    if not isinstance(padding, Sequence) or len(padding) != 2:
+    if isinstance(padding, Sequence) and not isinstance(padding, str) and len(padding) == 2:
+        layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
+    elif padding not in paddings:
         listed = ", ".join(map(repr, paddings))
-        raise LrpError(f"{kind}: padding must be {listed}, or a pair of steps (left, right), got {shown(padding)}.")
-    layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
+        raise LrpError(
+            f"{kind}: padding must be one of {listed}, or a pair of steps (left, right), got {shown(padding)}."
+        )
 
 
 class View(NamedTuple):
