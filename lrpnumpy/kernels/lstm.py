@@ -2,9 +2,9 @@
 
     z = W h_prev + U x + b;  i, f, o = sigm(z),  g = tanh(z);  c = f c_prev + i g;  h = o tanh(c)
 
-The cell's `step` in layers/lstm.py is the specification, and generated kernels compute the same; these are written by
-hand to be read. `inputs.py` explains how a batch is packed, and where states are stored. Arrays with several kinds of
-numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
+The cell's `step` in layers/stacked.py is the specification, and generated kernels compute the same; these are written
+by hand to be read. `inputs.py` explains how a batch is packed, and where states are stored. Arrays with several kinds
+of numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
 elementwise loops run over n H numbers at once.
 
 Coefficients K are multiplied with the incoming relevance of h and c, R_h and R_c:
