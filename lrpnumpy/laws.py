@@ -174,10 +174,8 @@ class _Case:
         cell, how, rule = self.cell, HOWS[name], name.removeprefix("lrp-")
         program = CellProgram(cell.statement, cell.weights, None, ())
         made: Any = program.kernels
-        backward = {kind: kernel.plain for kind, kernel in made.backward.items()}
-        program.kernels = made._replace(
-            forward=made.forward.plain, mean_slopes=made.mean_slopes.plain, backward=backward
-        )
+        program.kernels = made._replace(forward=made.forward.plain, mean_slopes=made.mean_slopes.plain)
+        program.backward = {kind: (kernel.plain, weights) for kind, (kernel, weights) in program.backward.items()}
         keep = 2 if how.has_reference else 0
         run, run0 = (
             program.run(

@@ -11,14 +11,25 @@ from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.steps import inverse
 
 
+def inverses(z, eps) -> tuple[np.ndarray, np.ndarray]:
+    """1 / stab(z), and the share eps / (|z| + eps) of the stabilizer; (0, 1) if the denominator is exactly 0."""
+    size = abs(z) + z.dtype.type(eps)
+    if size.all():
+        over = 1 / size
+        lost = z.dtype.type(eps) * over
+    else:
+        dead = size == 0
+        over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
+        lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
+    return np.copysign(over, z + z.dtype.type(0)), lost  # -0 + 0 is +0, and has the sign +1
+
+
 def by_numpy(R, z, bias, eps, owner, s, ledger) -> None:
     """The same, on whole arrays."""
-    size = abs(z) + eps
-    dead = size == 0
-    over = np.where(dead, 0, 1 / np.where(dead, 1, size))
-    s[...] = np.where(z < 0, -over, over) * R
+    over, lost = inverses(z, eps)
+    s[...] = over * R
     np.add.at(ledger[0], owner, s @ bias)
-    np.add.at(ledger[1], owner, (np.where(dead, 1, eps * over) * R).sum(axis=1))
+    np.add.at(ledger[1], owner, (lost * R).sum(axis=1))
     np.maximum.at(ledger[3], owner, abs(R).max(axis=1, initial=0))
 
 

@@ -26,7 +26,7 @@ from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
-STRAIGHT = np.empty(0, np.int64)
+STRAIGHT: Any = slice(None)  # the order of a cell that reads forward
 LEVELS = {None: 0, "states": 1, "parts": 2}  # how much kernels save: nothing, U x + b, or all values
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS", "is_custom")
 
@@ -35,7 +35,7 @@ class Read(NamedTuple):
     """One direction over one batch; its rows are in the order in which it read them."""
 
     xs: Sequence[Packed]
-    order: np.ndarray  # (R,) which row of xs was read as each row; empty: the row of the same number
+    order: Any  # STRAIGHT, or (R,) which row of xs was read as each row
     run: Any  # an InterpretedRun or a CompiledRun
 
     @property
@@ -431,9 +431,7 @@ class Cell(Recurrent):
 
     # -- one direction ------------------------------------------------------------------------------------------------
 
-    def read(
-        self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
-    ) -> Read:
+    def read(self, xs: Sequence[Packed], order: Any, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()) -> Read:
         """Forward. `start` are start states for each sequence; without them they are those of the cell.
 
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
@@ -474,17 +472,13 @@ class Cell(Recurrent):
         started.setflags(write=False)
         return started
 
-    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
+    def _interpreted(self, xs: Sequence[Packed], order: Any, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
         batch, inputs = xs[0].batch, []
         for x in xs:
-            rows = x.vectors
             if x.batch.R not in (batch.R, batch.n):
                 raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
-            if x.batch.R < batch.R:
-                rows = rows[batch.owner]  # one vector per sequence, at every step
-            elif len(order):
-                rows = rows[order]
-            inputs.append(rows.astype(np.float64, copy=False))
+            rows = order if x.batch.R == batch.R else batch.owner  # one vector per sequence is there at every step
+            inputs.append(x.vectors[rows].astype(np.float64, copy=False))
         states = [
             one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
             for one, node in zip(start or self.started, self.statement.states, strict=True)
@@ -520,13 +514,11 @@ class Cell(Recurrent):
             if x.words is not None:
                 if not how.times_input:
                     message = message * run.inputs[0]
-                R_x[read.order if len(read.order) else slice(None), 0] += message.sum(axis=1)
+                R_x[read.order, 0] += message.sum(axis=1)
             elif x.batch.R != batch.R:
                 R_x += batch.sums(message)
-            elif len(read.order):
-                R_x[read.order] += message
             else:
-                R_x += message
+                R_x[read.order] += message
             if how.times_input:  # what the inputs have received by now, from both directions
                 entry.see(R_x, x.batch)
         dtype = self.dtype
@@ -595,9 +587,7 @@ class Cell(Recurrent):
                 ids = np.where(is_own, batch.R + own, where)
                 run: Any = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
-                if len(read.order):
-                    where = read.order[where]
-                seen = x.vectors[where]
+                seen = x.vectors[read.order][where]
                 seen[is_own] = change.rows[own[is_own]]
                 others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
                 run = self._interpreted([Packed(seen, rest), *others], STRAIGHT, start)

@@ -207,7 +207,7 @@ class LSTM(StackedCell):
         """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
         V, H, run, dtype = len(part.owner), self.units, read.run, self.dtype
         T = run.batch.lengths[part.owner]
-        seen = read.xs[0].vectors[read.order] if len(read.order) else read.xs[0].vectors
+        seen = read.xs[0].vectors[read.order]
         variants = Batch(T)
         rows = variants.starts + (T - 1) * (way < 0)
         beta_x = seen[:1] if part.beta is None else variants.unpack(part.beta.rows)

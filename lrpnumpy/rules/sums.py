@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.checks import LrpError, non_negative, shown
+from lrpnumpy.kernels.sums import inverses as inverse
 from lrpnumpy.meant import called
 
 Mode = tuple[tuple[Callable[[np.ndarray], np.ndarray], str], ...]
@@ -55,19 +56,6 @@ POSITIVE: Mode = ((_above, "positive"), (_below, "negative"))
 NEGATIVE: Mode = ((_above, "negative"), (_below, "positive"))
 SQUARE: Mode = ((np.ones_like, "square"),)
 FLAT: Mode = ((np.ones_like, "one"),)
-
-
-def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """1 / stab(z), and the share eps / (|z| + eps) of the stabilizer; (0, 1) if the denominator is exactly 0."""
-    size = abs(z) + z.dtype.type(eps)
-    if size.all():
-        over = 1 / size
-        lost = z.dtype.type(eps) * over
-    else:
-        dead = size == 0
-        over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
-        lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
-    return np.copysign(over, z + z.dtype.type(0)), lost  # -0 + 0 is +0, and has the sign +1
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

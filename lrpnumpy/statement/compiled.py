@@ -111,10 +111,12 @@ class CellProgram:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        self._U_back = _packed(U)
-        self.back = Weights(self._U_back, _packed(W), P, kinds)
+        back = Weights(_packed(U), _packed(W), P, kinds)
+        self.backward = {  # by rule: the kernel, and its weights, of the sums that receive anything
+            rule: (self.kernels.backward[rule], back._replace(U=back.U[lo:hi]))
+            for rule, (lo, hi) in self.kernels.blocks.items()
+        }
         self._stored: dict[tuple[str, int, bool], tuple[int, int, list[bool], int, int]] = {}
-        self._backward: dict[str, tuple[Kernel, Weights]] = {}
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
         self._tables: WeakKeyDictionary[Any, np.ndarray] = WeakKeyDictionary()
@@ -124,14 +126,6 @@ class CellProgram:
         if embedding not in self._tables:
             self._tables[embedding] = embedding.E @ self.U.T + self.b.ravel()
         return self._tables[embedding]
-
-    def backward(self, rule: str) -> tuple[Kernel, Weights]:
-        """The backward kernel of a rule, and its weights: of the sums that receive anything."""
-        rule = SHARED.get(rule, rule)
-        if rule not in self._backward:
-            lo, hi = self.kernels.blocks[rule]
-            self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self._U_back[lo:hi])
-        return self._backward[rule]
 
     def stored(self, rule: str, keep: int, every: bool) -> tuple[int, int, list[bool], int, int]:
         """What a forward pass writes: the number of coefficients and of saved values per unit and step; which states
@@ -150,13 +144,14 @@ class CellProgram:
             self._stored[key] = kinds, (0, self.G, len(plan.slots))[keep], wants, bits, code
         return self._stored[key]
 
-    def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
-        """A batch as kernels take it."""
+    def rows(self, x: Packed, order: Any) -> BatchRows:
+        """A batch as kernels take it. `order`: the row of x for each row, or a slice of all."""
         ids, table = NO_ROWS, self.bias_row
         if x.words is not None:
             ids, table = x.words.ids, self.projected(x.words.embedding)
-        read = order if len(order) else NO_ROWS
-        return BatchRows(x.rows, x.batch.first, read, ids, table, int(len(order) > 0), int(x.words is not None))
+        is_mirrored = isinstance(order, np.ndarray)
+        read = order if is_mirrored else NO_ROWS
+        return BatchRows(x.rows, x.batch.first, read, ids, table, int(is_mirrored), int(x.words is not None))
 
     def run(
         self, rows: BatchRows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any
@@ -232,7 +227,7 @@ class CompiledRun(NamedTuple):
         rows = np.append(np.zeros(batch.n, np.int64), 1 + batch.step)
         states = [one[rows] if len(one) > 1 else one for one in self.states]
         K = np.empty(kinds * batch.R * H, self.K.dtype)
-        wide = self._replace(batch=batch, rows=self.program.rows(x, NO_ROWS[:0]), states=tuple(states), K=K)
+        wide = self._replace(batch=batch, rows=self.program.rows(x, slice(None)), states=tuple(states), K=K)
         for new, old in zip(wide.by_step(K, kinds), self.by_step(self.K, kinds), strict=False):
             new[:] = old
         return wide
@@ -259,7 +254,7 @@ class CompiledRun(NamedTuple):
         states."""
         program, n, R = self.program, self.batch.n, self.batch.R
         H, dtype, count, states = program.H, program.dtype, len(self.states), program.plan.count
-        kernel, weights = program.backward(self.rule)
+        kernel, weights = program.backward[SHARED.get(self.rule, self.rule)]
         K = self.K
         if reference is not None:
             K = np.empty(program.kernels.kinds["deeplift"] * R * H, dtype)
@@ -278,12 +273,12 @@ class CompiledRun(NamedTuple):
         return start[:states], arrived[:states]
 
 
-def longest_of(x: Packed, order: np.ndarray) -> Packed | None:
+def longest_of(x: Packed, order: Any) -> Packed | None:
     """The longest sequence in reading order, if all others are what it begins with; else None."""
     rows, batch = x.rows, x.batch
     if batch.n == 1 or (rows[: batch.n] != rows[0]).any():  # a quick look at the first step of each
         return None
-    seen = rows[order] if len(order) else rows
+    seen = rows[order]
     longest = seen[batch.first[:-1]]
     if not (seen == longest[batch.step]).all():
         return None
