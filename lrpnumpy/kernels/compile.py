@@ -79,7 +79,7 @@ class Kernel:
             first = first[0]
         dtype = first.dtype
         run = self.compiled.get(dtype.char)
-        if run is None or _call.path == NUMPY:
+        if run is None or current() == NUMPY:
             size = sum(one.size for one in arguments if isinstance(one, np.ndarray) and one.ndim < 4)
             if self.by_numpy is None or self.ready(dtype, size):
                 run = self._awaited(dtype)
@@ -92,8 +92,8 @@ class Kernel:
 
         If not, NumPy should compute the same; the background has been told to compile.
         """
-        if _call.path is not None:
-            return _call.path == COMPILED
+        if (path := current()) is not None:
+            return path == COMPILED
         if dtype.char in self.compiled:
             return True
         if mode == "never":
@@ -115,7 +115,8 @@ class Kernel:
         if arguments[0].dtype == np.float64:
             wide = arguments
         else:
-            wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
+            kind = arguments[0].dtype
+            wide = tuple(one.astype(np.float64) if getattr(one, "dtype", None) == kind else one for one in arguments)
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
             for one, other, about in zip(arguments, wide, annotations(self.plain), strict=True):
@@ -169,13 +170,7 @@ class Kernel:
 COMPILED, NUMPY = "compiled", "numpy"
 
 
-class _Call(threading.local):
-    """The call that a thread computes."""
-
-    path: str | None = None  # COMPILED or NUMPY; None: every kernel decides for itself
-
-
-_call = _Call()
+_call = threading.local()  # its `path`: COMPILED or NUMPY; None: every kernel decides for itself
 
 
 def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
@@ -192,7 +187,7 @@ def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
 @contextmanager
 def on(path: str | None) -> Iterator[None]:
     """`with on(path)`: all kernels that this thread runs follow a path."""
-    before, _call.path = _call.path, path
+    before, _call.path = current(), path
     try:
         yield
     finally:
@@ -201,7 +196,7 @@ def on(path: str | None) -> Iterator[None]:
 
 def current() -> str | None:
     """The path that this thread follows."""
-    return _call.path
+    return getattr(_call, "path", None)
 
 
 @cache
@@ -209,10 +204,6 @@ def annotations(of: Any) -> list[Any]:
     """What the annotations of a kernel say of each argument, or those of a NamedTuple of each field."""
     hints = get_type_hints(of, include_extras=True)
     return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind == "f"
 
 
 def _jit_is_off() -> bool:

@@ -17,8 +17,7 @@ from lrpnumpy.layers.cells import (
     ProjectedLSTM,
     SelectiveSSM,
 )
-from lrpnumpy.layers.conv import Conv1D
-from lrpnumpy.layers.dense import Dense
+from lrpnumpy.layers.dense import Conv1D, Dense
 from lrpnumpy.layers.elementwise import Activation, Affine, LayerNorm, Softmax, Square, TwoClasses
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract

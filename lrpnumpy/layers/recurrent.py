@@ -572,8 +572,7 @@ class Cell(Recurrent):
         some = np.flatnonzero(steps)
         if len(some):
             order, lengths = longest_first(steps[some])
-            if order is not None:
-                some = some[order]
+            some = some if order is None else some[order]
             rest = Batch(lengths)
             v = some[rest.owner]
             t = change.hi[v] + rest.step - change.size[v]  # step of the sequence, where it has its own input there

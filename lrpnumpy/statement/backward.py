@@ -173,10 +173,8 @@ class ArrayFlow(MessageFlow):
 
     def winning(self, node: Operation) -> Any:
         """The shares of the two operands of a maximum."""
-        values = [np.stack(np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args)))]
-        if self.reference is not None:
-            values.append(np.stack(np.broadcast_arrays(*self._reference(node.args, node.axes))))
-        return self.how.winning(*values)
+        values = [self.value(one, node.axes) for one in node.args], self._reference(node.args, node.axes)
+        return self.how.winning(*(np.stack(np.broadcast_arrays(*some)) for some in values if some))
 
     def _sum(self, node: Operation, R: np.ndarray) -> None:
         if self.how.rule is None:

@@ -93,11 +93,6 @@ class Operation:
     line: int = 0  # of `step`, for errors
     owner: Any = None  # the Step that made it
 
-    def __repr__(self) -> str:
-        inside = [self.name] if self.name else []
-        inside += [f"%{one.number}" for one in self.args]
-        return f"%{self.number} = {self.op}({', '.join(inside)})"
-
     __add__ = __radd__ = _refuse("values are not added by +; use s.sum(a, b)")
     __sub__ = __rsub__ = __neg__ = _refuse("values are not subtracted by -; use s.sum(a, s.negative(b))")
     __mul__ = __rmul__ = _refuse("values are not multiplied by *; use s.product(gate, signal), the gate first")
