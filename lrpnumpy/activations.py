@@ -167,7 +167,7 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
 }
 _EXACT = {"tanh": _tanh_secant, "sigmoid": _sigmoid_secant}
 ACTIVATIONS = {
-    name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
+    name: Elementwise(F, slope, CODES[name], (-KINKS[CODES[name]], KINKS[CODES[name]]), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
 OWN = -1  # code of an activation with settings, which is not built into any kernel

@@ -95,11 +95,6 @@ def lengths_of(first):
     return length
 
 
-def begin_with(start, states) -> None:
-    """states (n_0, H) = start, which is (n_0, H), or (1, H) for all sequences."""
-    repeat(flat(start), flat(states))
-
-
 # -- forward -----------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
 from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.inputs import BatchRows, Messages, Weights, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import activate, add, block, copy, differentiate, inverse, matrix, multiply, part, share
+from lrpnumpy.kernels.steps import activate, add, block, copy, differentiate, inverse, matrix, multiply, part
 
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
@@ -54,8 +54,8 @@ def forward(
     room = inputs.input_rooms(rows, 4, H)
     cells = C if all_c else np.empty((2 * n_0, H), K.dtype)  # c_prev and c, which change places at each step
     now = np.empty(9 * n_0 * H, K.dtype)
-    inputs.begin_with(start[0], Hs[:n_0])
-    inputs.begin_with(start[1], cells[:n_0])
+    steps.repeat(steps.flat(start[0]), steps.flat(Hs[:n_0]))  # one state for all sequences, or one for each
+    steps.repeat(steps.flat(start[1]), steps.flat(cells[:n_0]))
     for t in range(first.size - 1):
         row = first[t]
         n = first[t + 1] - row
@@ -232,8 +232,8 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
     for q in range(m):
         over, lost = inverse(c[q], eps)
         A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over
-        gate_f, signal_f, lost_f = share(rule, f[q], c_prev[q], eps)
-        gate_i, signal_i, lost_i = share(rule, i[q], g[q], eps)
+        gate_f, signal_f, lost_f = steps.share(rule, f[q], c_prev[q], eps)
+        gate_i, signal_i, lost_i = steps.share(rule, i[q], g[q], eps)
         gain_i, lost_zi = inverse(z_i[q], eps)
         gain_f, lost_zf = inverse(z_f[q], eps)
         gain_g, lost_zg = inverse(z_g[q], eps)
@@ -244,7 +244,7 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
         to_i_and_g = lost_i + gate_i * lost_zi + signal_i * lost_zg
         leak_c[q] = lost + A * (lost_f + gate_f * lost_zf) + B * to_i_and_g
     for q in range(m):
-        gate_o, signal_o, lost_o = share(rule, o[q], y[q], eps)
+        gate_o, signal_o, lost_o = steps.share(rule, o[q], y[q], eps)
         gain_o, lost_zo = inverse(z_o[q], eps)
         h_to_c[q] = signal_o
         K_o[q] = gate_o * gain_o

@@ -33,12 +33,9 @@ LEAK = 0.01
 NEAR = 0.1  # with four places, Gauss' rule has an error below 1e-13 on so short a line
 NODES = (0.06943184420297371, 0.33000947820757187, 0.6699905217924281, 0.9305681557970262)
 WEIGHTS = (0.17392742256872692, 0.32607257743127307, 0.32607257743127307, 0.17392742256872692)
-AT_ZERO = (RELU, LEAKY_RELU, ELU, SELU, SOFTSIGN)
-KINKS: dict[int, tuple[float, ...]] = {  # where the slope, or its own slope, jumps
-    **dict.fromkeys(AT_ZERO, (0.0,)),
-    HARD: (-2.5, 2.5),
-    HARD_3: (-3.0, 3.0),
-}
+# By code, where the slope, or its own slope, jumps: at this number and at minus this number.
+_KINKS = {**dict.fromkeys((RELU, LEAKY_RELU, ELU, SELU, SOFTSIGN), 0.0), HARD: 2.5, HARD_3: 3.0}
+KINKS = tuple(_KINKS.get(code, math.inf) for code in CODES.values())
 OVERLOADED = ("part", "matrix", "block", "copy", "dot")
 
 
@@ -117,7 +114,13 @@ def rare(z: float, code: int) -> float:
 
 
 def rare_slope(z: float, code: int) -> float:
-    """F'(z) of the same."""
+    """F'(z) of the same, and of relu and the hard sigmoids."""
+    if code == RELU:
+        return 1.0 if z > 0 else 0.0
+    if code == HARD:
+        return 0.2 if abs(z) < 2.5 else 0.0
+    if code == HARD_3:
+        return 1 / 6 if abs(z) < 3.0 else 0.0
     if code == SELU:
         return SELU_SCALE if z > 0 else SELU_SCALE * SELU_ALPHA * math.exp(z)
     if code == ELU:
@@ -187,27 +190,14 @@ def rare_secant(z: float, z0: float, y: float, y0: float, code: int) -> float:
         return (y - y0) / d
     total = 0.0
     for k in range(4):
-        total += WEIGHTS[k] * piecewise_slope(z0 + NODES[k] * d, code)
+        total += WEIGHTS[k] * rare_slope(z0 + NODES[k] * d, code)
     return total
 
 
 def kinked(z: float, z0: float, code: int) -> bool:
     """Whether the slope jumps between z0 and z."""
-    if code in (HARD, HARD_3):
-        edge = 2.5 if code == HARD else 3.0
-        return (z - edge) * (z0 - edge) < 0 or (z + edge) * (z0 + edge) < 0
-    return z * z0 < 0 and code in AT_ZERO
-
-
-def piecewise_slope(z: float, code: int) -> float:
-    """F'(z) of the activations from relu on."""
-    if code == RELU:
-        return 1.0 if z > 0 else 0.0
-    if code == HARD:
-        return 0.2 if abs(z) < 2.5 else 0.0
-    if code == HARD_3:
-        return 1 / 6 if abs(z) < 3.0 else 0.0
-    return rare_slope(z, code)
+    edge = KINKS[code]
+    return (z - edge) * (z0 - edge) < 0 or (z + edge) * (z0 + edge) < 0
 
 
 # Views of contiguous arrays. Numba's own slices check for negative indices and count references, which can take longer

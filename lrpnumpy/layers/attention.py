@@ -18,7 +18,7 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array, whole
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, same_steps, takes
 from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
 from lrpnumpy.rules.sums import WEIGHTS, Matrix, Term
@@ -214,12 +214,6 @@ class StepAttention(Layer):
         if self.causal and not query.steps:
             raise LrpError(f"causal must be False for a query without steps, got one vector of the {query.source}.")
 
-    def _same_steps(self, xs: Sequence[Packed]) -> None:
-        if len(xs) == 3 and (wrong := np.flatnonzero(xs[1].batch.lengths != xs[2].batch.lengths)).size:
-            value, key = (x.batch.lengths[wrong[0]] for x in xs[1:])
-            kind = type(self).__name__
-            raise LrpError(f"{kind}: values and keys must have the same number of steps, got {value} and {key}.")
-
     def part_after(self, ran: Ran, parts: Sequence[Split], beta: Packed, delta: np.ndarray) -> Split:
         """Contextual decomposition: a step is inside the phrase where it is one of the query."""
         return parts[0]._replace(beta=beta, delta=delta, since=np.zeros_like(parts[0].since))
@@ -252,7 +246,7 @@ class StepAttention(Layer):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """(R_q, d) to (R_q, M)."""
-        self._same_steps(xs)
+        same_steps(self, xs[1:])
         out, kept = self.attended(xs[0], xs[1], xs[-1], 1, keep)
         return Packed(out, xs[0].batch), kept
 
@@ -387,7 +381,7 @@ class MultiHeadAttention(StepAttention):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Projected]:
         """Project, attend, join."""
-        self._same_steps(xs)
+        same_steps(self, xs[1:])
         x_q, x_v, x_k = xs[0], xs[1], xs[-1]
         q = Packed(x_q.rows @ self.Wq.T + self.bq, x_q.batch)
         v = Packed(x_v.rows @ self.Wv.T + self.bv, x_v.batch)

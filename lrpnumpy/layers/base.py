@@ -31,7 +31,7 @@ import numpy as np
 from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.compile import Kernel
-from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 # What a forward pass saves: only the outputs (None); the states that variants start from; what contextual decomposition
@@ -365,3 +365,14 @@ def needs_steps(x: Size) -> None:
     """Raise unless an input has a row per step."""
     if not x.steps:
         raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")
+
+
+def same_steps(layer: Layer, xs: Sequence[Packed]) -> Batch:
+    """The steps that all inputs of a layer have, or an error."""
+    lengths = xs[0].batch.lengths
+    for x in xs[1:]:
+        wrong = np.flatnonzero(x.batch.lengths != lengths) if x.batch is not xs[0].batch else ()
+        if len(wrong):
+            got = f"{lengths[wrong[0]]} and {x.batch.lengths[wrong[0]]}"
+            raise LrpError(f"{type(layer).__name__}: inputs must have the same number of steps, got {got}.")
+    return xs[0].batch

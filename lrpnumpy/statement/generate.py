@@ -390,7 +390,7 @@ class Plan:
         for k in range(count):
             other = "np.empty((2 * n_0, H), K.dtype)" if moves[k] else f"states[{k}]"
             out(1, f"all_{k} = every >> {k} & 1 == 1", f"states_{k} = states[{k}] if all_{k} else {other}")
-            out(1, f"begin_with(start[{k}], states_{k}[:n_0])")
+            out(1, f"repeat(flat(start[{k}]), flat(states_{k}[:n_0]))")
         out(1, f"now = np.empty({width} * n_0 * H, K.dtype)", "for t in range(first.size - 1):")
         out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
         for k in range(count):

@@ -344,5 +344,5 @@ def test_values_and_keys_of_different_lengths(rng):
         lrp.Node("cell", nets.lstm(rng, 3, 2), ("layer",)),
     ]
     model = lrp.Model(nodes, inputs={"x": lrp.Input(3), "key": lrp.Input(3)}, result="cell:last")
-    with pytest.raises(lrp.LrpError, match="values and keys must have the same number of steps, got 4 and 2"):
+    with pytest.raises(lrp.LrpError, match="inputs must have the same number of steps, got 4 and 2"):
         lrp.predict(model, {"x": rng.normal(size=(4, 3)), "key": rng.normal(size=(2, 3))})
