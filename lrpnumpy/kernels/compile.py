@@ -70,7 +70,6 @@ class Kernel:
         self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
         self._alive: dict[str, Any] = {}
-        self._kept: dict[str, bool] = {}
         KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> None:
@@ -101,9 +100,7 @@ class Kernel:
         if mode == "wait" or _jit_is_off():
             return True
         if mode == "kept":
-            if dtype.char not in self._kept:
-                self._kept[dtype.char] = is_kept(self.plain, dtype)
-            return self._kept[dtype.char]
+            return is_kept(self.plain, dtype)
         is_long = size > HUGE or _seconds > PATIENCE
         if size > SMALL and (is_long or is_kept(self.plain, dtype)):
             return True
@@ -112,11 +109,10 @@ class Kernel:
 
     def _on_arrays(self, *arguments: Any) -> None:
         """By NumPy, in float64."""
-        if arguments[0].dtype == np.float64:
-            wide = arguments
-        else:
-            kind = arguments[0].dtype
-            wide = tuple(one.astype(np.float64) if getattr(one, "dtype", None) == kind else one for one in arguments)
+        kind, wide = arguments[0].dtype, list(arguments)
+        for k, one in enumerate(arguments):
+            if getattr(one, "dtype", None) == kind:
+                wide[k] = one.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
             for one, other, about in zip(arguments, wide, annotations(self.plain), strict=True):
