@@ -111,7 +111,7 @@ class Kernel:
         """By NumPy, in float64."""
         kind, wide = arguments[0].dtype, list(arguments)
         for k, one in enumerate(arguments):
-            if getattr(one, "dtype", None) == kind:
+            if isinstance(one, (np.ndarray, np.floating)) and one.dtype == kind:
                 wide[k] = one.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
