@@ -111,9 +111,10 @@ class ArrayFlow(MessageFlow):
         if gone:
             R = R.sum(axis=gone)
         R = aligned(R, tuple(axis for axis in axes if axis in node.axes), node.axes)
-        if node not in self.messages:
-            R = np.broadcast_to(R, (self.count, *self.run.values[node].shape[1:]))
-        self.messages[node] = self.messages[node] + R if node in self.messages else R
+        if node in self.messages:
+            self.messages[node] = self.messages[node] + R
+        else:
+            self.messages[node] = np.broadcast_to(R, (self.count, *self.run.values[node].shape[1:]))
 
     def collect(self, node: Operation, R: np.ndarray, rows: slice) -> None:
         """Take over the message of a node in some rows of this flow."""
