@@ -289,7 +289,9 @@ def _numba() -> Any:
                 module.overloads()
             for helper in vars(module).values():
                 if isfunction(helper) and helper.__module__ == name and helper.__name__ not in overloaded:
-                    register(forceinline=helper in getattr(module, "INLINED", ()))(helper)
+                    # Without a setting a helper is inlined into those that are: forceinline=False would prevent it.
+                    is_inlined = helper in getattr(module, "INLINED", ())
+                    (register(forceinline=True) if is_inlined else register)(helper)
         _ready = True
     return numba
 
