@@ -250,9 +250,9 @@ class MaxPool1D(Pool):
         candidates = padded(x, -np.inf)
         R_x = np.zeros_like(candidates)
         for rows in ran.trace.rows.T:  # no two windows have the same step at one of their places
-            has_won = candidates[rows] == y
-            R_x[rows] += R * has_won
-            R = R * ~has_won
+            share = R * (candidates.take(rows, axis=0) == y)
+            R_x[rows] += share
+            R = R - share
         return [R_x[:-1]]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
