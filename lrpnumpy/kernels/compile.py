@@ -181,7 +181,7 @@ def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
 
 
 class on:
-    """`with on(path)`: all kernels that this thread runs follow a path. (A generator would take three times as long.)"""
+    """`with on(path)`: all kernels that this thread runs follow a path. A generator would take three times as long."""
 
     __slots__ = ("before", "path")
 
