@@ -371,8 +371,8 @@ def same_steps(layer: Layer, xs: Sequence[Packed]) -> Batch:
     """The steps that all inputs of a layer have, or an error."""
     lengths = xs[0].batch.lengths
     for x in xs[1:]:
-        wrong = np.flatnonzero(x.batch.lengths != lengths) if x.batch is not xs[0].batch else ()
-        if len(wrong):
-            got = f"{lengths[wrong[0]]} and {x.batch.lengths[wrong[0]]}"
+        if x.batch is not xs[0].batch and (x.batch.lengths != lengths).any():
+            k = int(np.argmax(x.batch.lengths != lengths))
+            got = f"{lengths[k]} and {x.batch.lengths[k]}"
             raise LrpError(f"{type(layer).__name__}: inputs must have the same number of steps, got {got}.")
     return xs[0].batch

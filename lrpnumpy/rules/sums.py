@@ -26,9 +26,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.checks import LrpError, non_negative, shown
-from lrpnumpy.kernels.sums import inverses as inverse
+from lrpnumpy.kernels import sums
 from lrpnumpy.meant import called
 
+inverse = sums.inverses
 Mode = tuple[tuple[Callable[[np.ndarray], np.ndarray], str], ...]
 
 

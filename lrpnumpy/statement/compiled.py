@@ -111,9 +111,9 @@ class CellProgram:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        back = Weights(_packed(U), _packed(W), P, kinds)
-        self.backward = {  # by rule: the kernel, and its weights, of the sums that receive anything
-            rule: (self.kernels.backward[rule], back._replace(U=back.U[lo:hi]))
+        U_back, W_back = _packed(U), _packed(W)
+        self.backward: dict[str, tuple[Any, Weights]] = {  # by rule: the kernel, the weights of what receives anything
+            rule: (self.kernels.backward[rule], Weights(U_back[lo:hi], W_back, P, kinds))
             for rule, (lo, hi) in self.kernels.blocks.items()
         }
         self._stored: dict[tuple[str, int, bool], tuple[int, int, list[bool], int, int]] = {}
