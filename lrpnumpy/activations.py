@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.kernels.secants import KINKS, NEAR, NODES, WEIGHTS
-from lrpnumpy.kernels.steps import CODES
+from lrpnumpy.kernels.steps import CODES, KINKS, NEAR, NODES, WEIGHTS
 
 Array = np.ndarray
 
@@ -166,9 +165,16 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array, Array], Array
     "silu": (lambda z: z * _sigmoid(z), lambda z, y: (s := _sigmoid(z)) * (1 + z * (1 - s))),
     "mish": (_mish, _mish_slope),
 }
+
+
+def _kinks(code: int) -> tuple[float, ...]:
+    edge = KINKS[code]
+    return () if math.isinf(edge) else (-edge, edge)
+
+
 _EXACT = {"tanh": _tanh_secant, "sigmoid": _sigmoid_secant}
 ACTIVATIONS = {
-    name: Elementwise(F, slope, CODES[name], KINKS.get(CODES[name], ()), _EXACT.get(name))
+    name: Elementwise(F, slope, CODES[name], _kinks(CODES[name]), _EXACT.get(name))
     for name, (F, slope) in _TABLE.items()
 }
 OWN = -1  # code of an activation with settings, which is not built into any kernel

@@ -17,7 +17,7 @@ from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules import DEEPLIFT, GRADIENT, RULES, Epsilon, Relevance
 from lrpnumpy.rules.propagation import Entry, Propagation
 from lrpnumpy.statement.backward import back
-from lrpnumpy.statement.compiled import CellProgram, Kernels
+from lrpnumpy.statement.compiled import CellProgram
 from lrpnumpy.statement.decompose import Phrases, split
 from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import InterpretedRun
@@ -49,9 +49,8 @@ class Law(NamedTuple):
     def __str__(self) -> str:
         if self.holds:
             return f"  holds   {self.name}: {self.meaning} (error {self.error:.0e})"
-        return (
-            f"  BROKEN  {self.name}: {self.meaning} (error {self.error:.0e}, at most {self.allowed:.0e}). {self.hint}"
-        )
+        error = f"error {self.error:.0e}, at most {self.allowed:.0e}"
+        return f"  BROKEN  {self.name}: {self.meaning} ({error}). {self.hint}"
 
 
 class CellReport(NamedTuple):
@@ -69,10 +68,8 @@ class CellReport(NamedTuple):
 
     def __str__(self) -> str:
         broken = [law.name for law in self.laws if not law.holds]
-        lines = [
-            f"{self.kind}: " + (f"broken: {', '.join(broken)}" if broken else "all laws hold"),
-            *map(str, self.laws),
-        ]
+        found = f"broken: {', '.join(broken)}" if broken else "all laws hold"
+        lines = [f"{self.kind}: {found}", *map(str, self.laws)]
         if self.numpy_only:
             lines.append(f"  NumPy runs this cell: {self.numpy_only}.")
         lines += ["  gate x signal, which no law can check:", *(f"    {text}" for text in self.products)]
@@ -115,16 +112,6 @@ def random_arrays(statement: Statement, rng: np.random.Generator, **sizes: int) 
         width = size[of[-1]] if len(of) > 1 else 1
         out[name] = rng.normal(size=[size[axis] for axis in of]) / np.sqrt(width)
     return out
-
-
-class PlainProgram(CellProgram):
-    """Kernels that run as plain Python."""
-
-    def __init__(self, cell: Cell) -> None:
-        super().__init__(cell.statement, cell.weights, None, ())
-        made = self.kernels
-        backward = {rule: kernel.plain for rule, kernel in made.backward.items()}
-        self.kernels = Kernels(made.forward.plain, made.mean_slopes.plain, backward, made.kinds, made.blocks)  # type: ignore[arg-type]
 
 
 class CellRelevance(NamedTuple):
@@ -185,7 +172,10 @@ class _Case:
     def back_by_kernels(self, name: str) -> CellRelevance:
         """Both passes by the generated kernels, as plain Python."""
         cell, how, rule = self.cell, HOWS[name], name.removeprefix("lrp-")
-        program = PlainProgram(cell)
+        program = CellProgram(cell.statement, cell.weights, None, ())
+        made: Any = program.kernels
+        program.kernels = made._replace(forward=made.forward.plain, mean_slopes=made.mean_slopes.plain)
+        program.backward = {kind: (kernel.plain, weights) for kind, (kernel, weights) in program.backward.items()}
         keep = 2 if how.has_reference else 0
         run, run0 = (
             program.run(
@@ -234,22 +224,16 @@ def _relative(error: np.ndarray, values: np.ndarray) -> float:
 
 def _differences(case: _Case) -> float:
     """The largest error of the gradient in a random direction, of every input and start state."""
-    sent, errors = case.back(GRADIENT), []
+    sent, errors, count, h = case.back(GRADIENT), [], len(case.xs), 1e-5
     values, gradients = [*case.xs, *case.start], [*sent.inputs, *sent.start]
-    count = len(case.xs)
     for k, gradient in enumerate(gradients):
-        along = case.rng.normal(size=gradient.shape)
-
-        def score(step: float, k: int = k, along: np.ndarray = along) -> float:
+        along, scores = case.rng.normal(size=gradient.shape), []
+        for step in (h, -h):
             moved = [*values]
             moved[k] = values[k] + step * along
-            return case.score(case.ran(moved[:count], moved[count:]))
-
-        terms, off = gradient * along, []
-        for h in (1e-4, 1e-5):  # the larger step may cross a kink
-            slope = (8 * (score(h) - score(-h)) - (score(2 * h) - score(-2 * h))) / (12 * h)
-            off.append(abs(terms.sum() - slope) / (abs(terms).sum() + abs(slope) + 1e-3))
-        errors.append(np.min(off))
+            scores.append(case.score(case.ran(moved[:count], moved[count:])))
+        terms, slope = gradient * along, (scores[0] - scores[1]) / (2 * h)
+        errors.append(abs(terms.sum() - slope) / (abs(terms).sum() + abs(slope) + 1e-3))
     return float(np.max(errors))
 
 

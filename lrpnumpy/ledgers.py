@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.fields import result_field
 
 # Rows of the ledgers of many explanations, `books` (rows, n), by kind of method. LRP has its biases after them, a row
-# for each layer; kernels/ledger.py knows this order.
+# for each layer; kernels/sums.py knows this order.
 ROWS = {
     "lrp": ("inputs", "stabilizer", "initial_state", "rule", "attention", "largest", "total"),
     "reference": ("inputs", "score", "reference", "gap", "largest", "error", "cut"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError
-from lrpnumpy.kernels import compile, ledger, sums
+from lrpnumpy.kernels import compile, sums
 from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.layers.base import Keep, Ran
 from lrpnumpy.model import Model, Node
@@ -101,7 +101,7 @@ def _kernels(model: Model, keeps: Sequence[Keep]) -> list[Kernel]:
             how = keep.nodes.get(node.name, keep) if is_propagation else keep  # type: ignore[union-attr]
             kernels |= dict.fromkeys(node.layer._kernels(how))
         if is_propagation and keep.times_input:  # type: ignore[union-attr]
-            kernels |= dict.fromkeys([sums.backward, ledger.close])
+            kernels |= dict.fromkeys([sums.backward, sums.close])
     return [*kernels]
 
 

@@ -342,7 +342,7 @@ def read_only(top):
     """A home and an install that cannot be written to: the same explanation, and no more than a hint."""
     home, package = top / "home", top / "package"
     home.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
+    ignored = shutil.ignore_patterns("__pycache__", "*.nbc")
     for name in ("lrpnumpy", "weights"):
         shutil.copytree(HERE.parent / name, package / name, ignore=ignored)
     where = {"PYTHONPATH": str(package), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -11,11 +11,11 @@ P (4, 4) holds all weights of the unit: a row for each gate i, f, g, o, a column
 from __future__ import annotations
 
 from lrpnumpy.kernels.arguments import I1, R2, W1, W2
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.elementary import sigmoid, tanh
 
 
-@kernel
+@Kernel
 def forward(
     P: R2,  # (4, 4)
     first: I1,  # (T+1,) the first row of each step
@@ -48,7 +48,7 @@ def forward(
             h[q] = o[q] * tanh_c[q]
 
 
-@kernel
+@Kernel
 def backward(
     P: R2,  # (4, 4)
     first: I1,  # (T+1,)

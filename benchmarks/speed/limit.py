@@ -10,11 +10,11 @@ import lrpnumpy as lrp
 from benchmarks.speed.timing import best
 from benchmarks.speed.workloads import Workload
 from lrpnumpy.kernels.arguments import R1, W1, Int
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.steps import activate
 
 
-@kernel
+@Kernel
 def activations(z: R1, y: W1, rounds: Int) -> None:
     """Sigmoids of an array that fits the cache, again and again."""
     for _ in range(rounds):

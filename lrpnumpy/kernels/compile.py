@@ -6,9 +6,8 @@ float array chooses the signature. Modules with kernels do not import Numba: it 
 Nobody should wait for the compiler to see first sentences explained. While a kernel is not ready NumPy computes the
 same, about six times slower: a cell by interpreting its statement, another kernel by the function given with it. A
 thread in the background compiles the kernel (or reads it from disk, `kept.py`), two seconds after the first call: a
-short program needs no compiler. Large calls and that thread would only delay each other: it begins when they pause.
-Once they have taken as long as a compiler would have, large calls wait for it, as they do for what is on disk; small
-ones go on. A call that NumPy would take that long for waits from the start.
+short program needs no compiler. Once large calls have taken as long as a compiler would have, they wait for it, as they
+do for what is on disk; small ones go on. A call that NumPy would take that long for waits from the start.
 
 The two round differently, and LRP, which divides by |z| + eps, enlarges differences of z. So NumPy computes in float64
 whatever the model is: then they differ by what the compiled kernels round off, and by nothing else
@@ -28,33 +27,28 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from inspect import isfunction
 from typing import Any, get_type_hints
 
 import numpy as np
 
 from lrpnumpy.kernels.kept import LOG, OPTIONS, Kept, is_kept
 
-HELPERS = tuple(
+MODULES = [
     f"lrpnumpy.kernels.{name}"
     for name in (
-        "elementary", "product", "steps", "inputs", "secants", "lstm", "lstm_occlusion", "lstm_decomposition",
+        "elementary", "product", "steps", "inputs", "lstm", "lstm_occlusion", "lstm_decomposition", "sums",
     )
-)  # fmt: skip
-MODULES = tuple(
-    f"lrpnumpy.kernels.{name}"
-    for name in ("product", "lstm", "lstm_occlusion", "lstm_decomposition", "pooling", "sums", "ledger")
-)
-
+]  # fmt: skip
 KERNELS: list[Kernel] = []
 SMALL = 60_000  # numbers in the arrays of a small call
 PATIENCE = 8.0  # seconds of processor time that large calls may spend before they wait: about what a compiler takes
 HUGE = 100 * SMALL  # numbers of a call that NumPy would take about as long for
 START = 2.0  # seconds until the background begins: a program of some sentences ends before, and waits for no compiler
-PAUSE = 0.3  # seconds without a large call after which the background begins
 NOTICE = 2.0  # seconds after which somebody who waits is told what for
 # "background", "wait", "never"; "kept": kernels on disk run, NumPy computes the rest.
 mode: str = os.environ.get("LRPNUMPY_COMPILE", "background")
@@ -66,15 +60,16 @@ _finished = threading.Event()
 
 
 class Kernel:
-    """A function that is compiled when it is first called with a dtype."""
+    """A function that is compiled when it is first called with a dtype: a decorator of annotated functions.
+
+    `by_numpy` computes the same while it is not compiled.
+    """
 
     def __init__(self, function: Callable[..., Any], by_numpy: Callable[..., Any] | None = None) -> None:
-        self.plain = function
-        self.by_numpy = by_numpy  # what computes the same while it is not compiled
+        self.plain, self.by_numpy = function, by_numpy
         self.name = f"{function.__module__.split('.')[-1]}.{function.__name__}"
         self.compiled: dict[str, Callable[..., Any]] = {}
         self._alive: dict[str, Any] = {}
-        self._kept: dict[str, bool] = {}
         KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> None:
@@ -83,7 +78,7 @@ class Kernel:
             first = first[0]
         dtype = first.dtype
         run = self.compiled.get(dtype.char)
-        if run is None or _call.path == NUMPY:
+        if run is None or current() == NUMPY:
             size = sum(one.size for one in arguments if isinstance(one, np.ndarray) and one.ndim < 4)
             if self.by_numpy is None or self.ready(dtype, size):
                 run = self._awaited(dtype)
@@ -96,8 +91,8 @@ class Kernel:
 
         If not, NumPy should compute the same; the background has been told to compile.
         """
-        if _call.path is not None:
-            return _call.path == COMPILED
+        if (path := current()) is not None:
+            return path == COMPILED
         if dtype.char in self.compiled:
             return True
         if mode == "never":
@@ -105,10 +100,8 @@ class Kernel:
         if mode == "wait" or _jit_is_off():
             return True
         if mode == "kept":
-            if dtype.char not in self._kept:
-                self._kept[dtype.char] = is_kept(self.plain, dtype)
-            return self._kept[dtype.char]
-        is_long = size > HUGE or large_calls.seconds > PATIENCE
+            return is_kept(self.plain, dtype)
+        is_long = size > HUGE or _seconds > PATIENCE
         if size > SMALL and (is_long or is_kept(self.plain, dtype)):
             return True
         _background(self, dtype)
@@ -116,10 +109,10 @@ class Kernel:
 
     def _on_arrays(self, *arguments: Any) -> None:
         """By NumPy, in float64."""
-        if arguments[0].dtype == np.float64:
-            wide = arguments
-        else:
-            wide = tuple(one.astype(np.float64) if _is_float(one) else one for one in arguments)
+        kind, wide = arguments[0].dtype, list(arguments)
+        for k, one in enumerate(arguments):
+            if isinstance(one, (np.ndarray, np.floating)) and one.dtype == kind:
+                wide[k] = one.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):
             self.by_numpy(*wide)  # type: ignore[misc]
             for one, other, about in zip(arguments, wide, annotations(self.plain), strict=True):
@@ -127,7 +120,7 @@ class Kernel:
                     one[...] = other
 
     def _timed(self, *arguments: Any) -> None:
-        with large_calls:
+        with large_call():
             self._on_arrays(*arguments)
 
     def _awaited(self, dtype: np.dtype) -> Callable[..., Any]:
@@ -173,13 +166,7 @@ class Kernel:
 COMPILED, NUMPY = "compiled", "numpy"
 
 
-class _Call(threading.local):
-    """The call that a thread computes."""
-
-    path: str | None = None  # COMPILED or NUMPY; None: every kernel decides for itself
-
-
-_call = _Call()
+_call = threading.local()  # its `path`: COMPILED or NUMPY; None: every kernel decides for itself
 
 
 def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
@@ -194,7 +181,7 @@ def path_of(kernels: Sequence[Kernel], dtype: np.dtype, size: int) -> str:
 
 
 class on:
-    """`with on(path)`: all kernels that this thread runs follow a path."""
+    """`with on(path)`: all kernels that this thread runs follow a path. A generator would take three times as long."""
 
     __slots__ = ("before", "path")
 
@@ -202,7 +189,7 @@ class on:
         self.path = path
 
     def __enter__(self) -> None:
-        self.before, _call.path = _call.path, self.path
+        self.before, _call.path = current(), self.path
 
     def __exit__(self, *error: object) -> None:
         _call.path = self.before
@@ -210,7 +197,7 @@ class on:
 
 def current() -> str | None:
     """The path that this thread follows."""
-    return _call.path
+    return getattr(_call, "path", None)
 
 
 @cache
@@ -220,23 +207,13 @@ def annotations(of: Any) -> list[Any]:
     return [getattr(hint, "__metadata__", hint) for name, hint in hints.items() if name != "return"]
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind == "f"
-
-
 def _jit_is_off() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
-_hinted = False
-
-
 def _tell(name: str, dtype: np.dtype) -> None:
     """What somebody is waiting for: on a terminal, or to whoever listens to the log."""
-    global _hinted
-    text = f"lrpnumpy compiles {name} for {dtype}"
-    text += "." if _hinted else ", which takes some seconds, once; `lrpnumpy compile` does it for all methods ahead."
-    _hinted = True
+    text = f"lrpnumpy compiles {name} for {dtype}, once; `lrpnumpy compile` does it for all methods ahead."
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write(f"\r{text}\n")
         sys.stderr.flush()
@@ -244,31 +221,19 @@ def _tell(name: str, dtype: np.dtype) -> None:
         LOG.info(text)
 
 
-class _Large:
-    """Large calls that run on whole arrays: how long they took together, and whether they go on."""
-
-    def __init__(self) -> None:
-        self.seconds, self.last, self._running = 0.0, 0.0, 0
-        self._lock, self._began = threading.Lock(), threading.local()
-
-    def __enter__(self) -> None:
-        self._began.at = time.thread_time()
-        with self._lock:
-            self._running += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._running -= 1
-            self.seconds += time.thread_time() - self._began.at
-            self.last = time.monotonic()
-
-    def go_on(self) -> bool:
-        """Whether the compiler would hold them up; not once they wait for it."""
-        busy = self._running > 0 or time.monotonic() - self.last < PAUSE
-        return busy and self.seconds <= PATIENCE
+_seconds = 0.0  # that large calls by NumPy have taken together
 
 
-large_calls = _Large()
+@contextmanager
+def large_call() -> Iterator[None]:
+    """`with large_call()`: its time counts as that of a large call by NumPy."""
+    global _seconds
+    began = time.thread_time()
+    yield
+    with _asking:
+        _seconds += time.thread_time() - began
+
+
 _waiting: queue.SimpleQueue[tuple[Kernel, np.dtype] | None] = queue.SimpleQueue()
 _asked: set[tuple[Kernel, str]] = set()
 _worker: threading.Thread | None = None
@@ -290,11 +255,7 @@ def _background(one: Kernel, dtype: np.dtype) -> None:
 
 def _work() -> None:
     _finished.wait(START)
-    while (job := _waiting.get()) is not None:
-        while large_calls.go_on() and not _finished.wait(PAUSE / 3):
-            pass
-        if _finished.is_set():
-            return
+    while (job := _waiting.get()) is not None and not _finished.is_set():
         with suppress(Exception):  # the next large call compiles it again, and reports why that fails
             job[0].compile(job[1])
 
@@ -309,8 +270,8 @@ def _finish() -> None:
 
 def _after_fork() -> None:
     """In the child of a fork, which has no thread in the background: have the next call start one."""
-    global _worker, _waiting, _asking, large_calls
-    _worker, _waiting, _asking, large_calls = None, queue.SimpleQueue(), threading.Lock(), _Large()
+    global _worker, _waiting, _asking, _seconds
+    _worker, _waiting, _asking, _seconds = None, queue.SimpleQueue(), threading.Lock(), 0.0
     _asked.clear()
     _lock.release()
 
@@ -320,35 +281,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
 
 
-def kernel(function: Callable[..., Any]) -> Kernel:
-    """Decorator: make a kernel of an annotated function that returns nothing."""
-    return Kernel(function)
-
-
-def kernel_or_plain(function: Callable[..., Any]) -> Kernel:
-    """Decorator: the same for a function that is quick enough as it is until it is compiled."""
-    return Kernel(function, function)
-
-
-def kernel_or(by_numpy: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
-    """Decorator: the same, with a function that computes it by NumPy until it is compiled."""
-    return lambda function: Kernel(function, by_numpy)
-
-
 def _numba() -> Any:
-    """Numba, with the helpers that kernels call made known to it."""
+    """Numba, with the functions of MODULES made known to it, except those for which `overloads` does that."""
     global _ready
     numba = import_module("numba")
     if not _ready:
         register = import_module("numba.extending").register_jitable
-        for name in HELPERS:
+        for name in MODULES:
             module = import_module(name)
+            overloaded = ("overloads", *getattr(module, "OVERLOADED", ()))
             if hasattr(module, "overloads"):
                 module.overloads()
-            for helper in getattr(module, "HELPERS", ()):
-                register(helper)
-            for helper in getattr(module, "INLINED", ()):
-                register(forceinline=True)(helper)
+            for helper in vars(module).values():
+                if isfunction(helper) and helper.__module__ == name and helper.__name__ not in overloaded:
+                    # Without a setting a helper is inlined into those that are: forceinline=False would prevent it.
+                    is_inlined = helper in getattr(module, "INLINED", ())
+                    (register(forceinline=True) if is_inlined else register)(helper)
         _ready = True
     return numba
 

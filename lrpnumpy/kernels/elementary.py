@@ -25,6 +25,8 @@ import numpy as np
 OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 NARROW = 20  # the largest |v| in a difference: beyond it, clipping w could matter
 
+OVERLOADED = ("sigmoid", "tanh", "twice_cosh", "difference", "fast_exp", "fast_softplus")
+
 
 def sigmoid(x: float) -> float:
     """1 / (1 + exp(-x))."""
@@ -37,9 +39,9 @@ def tanh(x: float) -> float:
     return math.tanh(x)
 
 
-def twice_cosh(v: float) -> float:
-    """2 cosh(v), for |v| up to NARROW."""
-    return 2 * math.cosh(v)
+def twice_cosh(x: float) -> float:
+    """2 cosh(x), for |x| up to NARROW."""
+    return 2 * math.cosh(x)
 
 
 def difference(w: float, twice_cosh_v: float) -> float:
@@ -77,17 +79,11 @@ def overloads() -> None:
 
     compiled = {types.float32: _implement(np.float32), types.float64: _implement(np.float64)}
 
-    @overload(sigmoid, jit_options=OPTIONS)
-    def _sigmoid(x):
-        return compiled[x][0] if x in compiled else None
+    def choice(k: int) -> Callable:
+        return lambda x: compiled[x][k] if x in compiled else None
 
-    @overload(tanh, jit_options=OPTIONS)
-    def _tanh(x):
-        return compiled[x][1] if x in compiled else None
-
-    @overload(twice_cosh, jit_options=OPTIONS)
-    def _twice_cosh(v):
-        return compiled[v][2] if v in compiled else None
+    for k, function in enumerate((sigmoid, tanh, twice_cosh)):
+        overload(function, jit_options=OPTIONS)(choice(k))
 
     @overload(difference, jit_options=OPTIONS)
     def _difference(w, twice_cosh_v):
@@ -141,8 +137,8 @@ def _implement(dtype: type) -> tuple[Callable, ...]:
         s, p, q = split(w)
         return ((s - one) * q + (s + one) * p) / ((s + one) * q + (s - one) * p)
 
-    def compiled_twice_cosh(v):
-        s, p, q = split(half * v)
+    def compiled_twice_cosh(x):
+        s, p, q = split(half * x)
         up, down = s * (q + p), q - p
         return (up * up + down * down) / (up * down)
 

@@ -23,19 +23,7 @@ import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, R1, R2, R3, R4, W2, W3, Int
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import (
-    add,
-    block,
-    copy,
-    dot,
-    fill,
-    flat,
-    matrix,
-    multiply,
-    part,
-    raise_to,
-    repeat,
-)
+from lrpnumpy.kernels.steps import add, block, copy, dot, fill, flat, matrix, multiply, part, raise_to, repeat
 
 FEW = 4  # sequences
 TOGETHER = 48  # rows
@@ -80,7 +68,6 @@ class Messages(NamedTuple):
     R_x: W2  # (R, D) what the inputs receive is added here; (R, 1) where they are looked up
     R_states: W3  # (states, R, H) out: relevance of the states after every step
     R_start: W3  # (states, n_0, H) out: relevance of the states before the first step
-    has_last: Int
     has_steps: Int
     wants_states: Int
 
@@ -106,11 +93,6 @@ def lengths_of(first):
         for s in range(running_on, first[t + 1] - first[t]):
             length[s] = t + 1
     return length
-
-
-def begin_with(start, states) -> None:
-    """states (n_0, H) = start, which is (n_0, H), or (1, H) for all sequences."""
-    repeat(flat(start), flat(states))
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------
@@ -269,16 +251,28 @@ def settle(ledger, tops) -> None:
             ledger[3, q] = max(ledger[3, q], size)
 
 
-HELPERS = (
-    states_before,
-    lengths_of,
-    begin_with,
-    projects_ahead,
-    input_rooms,
-    message_rooms,
-    gather,
-    to_inputs,
-    to_words,
-)
-HELPERS += (settle,)
+# -- references --------------------------------------------------------------------------------------------------------
+
+# Saved values of references are those of all sequences, or of the longest alone if the others begin like it.
+
+
+def kept_of_reference(kept, kinds, t, first, H, out) -> None:
+    """out (kinds, n, H) = the saved values of the references at step t."""
+    m = (first[t + 1] - first[t]) * H
+    if kept.size == kinds * first[-1] * H:
+        copy(part(kept, kinds * first[t] * H, kinds * m), out)
+    else:
+        for k in range(kinds):
+            repeat(part(kept, (kinds * t + k) * H, H), part(out, k * m, m))
+
+
+def states_of_reference(states, t, first, out) -> None:
+    """out (n, H) = their states before step t, of the sequences that run at step t or, after the last, did."""
+    H = states.shape[1]
+    if states.shape[0] == first[1] + first[-1]:
+        copy(part(states, states_before(first, t) * H, out.size), out)
+    else:
+        repeat(part(states, t * H, H), out)
+
+
 INLINED = (prepare, project, pass_on)  # at every step, with enough arrays that the call would take time

@@ -20,14 +20,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pickle
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -89,120 +90,72 @@ def make(folder: Path) -> None:
 
 def is_kept(function: Callable[..., Any], dtype: np.dtype) -> bool:
     """Whether somebody has compiled it for this dtype, and it can be read in a moment."""
-    file = Path(function.__code__.co_filename).stem  # as Numba names what it keeps
-    pattern = f"{file}.{function.__qualname__}-{_mark(function, dtype)}.*.nbc"
+    pattern = f"{_stem(function, dtype)}.*.nbc"
     found = (path for folder in folders() if is_trusted(folder) for path in folder.glob(pattern))
     return any(is_trusted(path, stat.S_ISREG) for path in found)
 
 
-def _mark(function: Callable[..., Any], dtype: np.dtype) -> str:
-    return f"{function.__code__.co_firstlineno}{dtype.char}"
+def _stem(function: Callable[..., Any], dtype: np.dtype) -> str:
+    """How the names of its files begin."""
+    code = function.__code__
+    return f"{Path(code.co_filename).stem}.{code.co_name}-{code.co_firstlineno}{dtype.char}"
 
 
 class Kept:
     """A function compiled for a dtype, on disk; it takes the place of Numba's own cache in a dispatcher."""
 
     def __init__(self, function: Callable[..., Any], dtype: np.dtype) -> None:
-        self.places = [(folder, _numba_cache(folder, function, dtype)) for folder in folders()]
-        self.cache_path = str(self.places[0][0])
+        self.function, self.dtype = function, dtype
+
+    def _files(self, signature: Any, context: Any) -> list[Path]:
+        """Where it may be for this signature, compiled by this Python and Numba for this processor."""
+        from numba import __version__
+
+        context.refresh()
+        made_by = sys.version, __version__, context.codegen().magic_tuple(), str(signature)
+        digest = hashlib.sha256(repr(made_by).encode() + self.function.__code__.co_code).hexdigest()[:16]
+        return [folder / f"{_stem(self.function, self.dtype)}.{digest}.nbc" for folder in folders()]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled for this signature; None where nobody has."""
-        for folder, place in self.places:
-            try:
-                if is_trusted(folder) and (found := place.load_overload(signature, context)) is not None:
-                    return found
-            except Exception:  # a damaged file raises whatever it likes: it is compiled and written again
-                continue
+        from numba.core.compiler import CompileResult
+
+        for file in self._files(signature, context):
+            if is_trusted(file.parent) and is_trusted(file, stat.S_ISREG):
+                with suppress(Exception):  # a damaged file raises whatever it likes: it is compiled and written again
+                    return CompileResult._rebuild(context, *pickle.loads(file.read_bytes()))
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep it in the first place where that can be done."""
-        reasons = []
-        for folder, place in self.places:
+        from numba.core import serialize
+
+        reasons, data = [], serialize.dumps(compiled._reduce())
+        for file in self._files(signature, compiled.target_context):
             try:
-                make(folder)
-                try:
-                    place.save_overload(signature, compiled)
-                except OSError:
-                    raise
-                except Exception:  # a damaged index
-                    place.flush()
-                    place.save_overload(signature, compiled)
-                return
+                make(file.parent)
+                return _write(file, data)
             except OSError as error:
-                reasons.append(f"{folder} ({error.strerror or error})")
+                reasons.append(f"{file.parent} ({error.strerror or error})")
         _hint(" or ".join(reasons))
 
-    def flush(self) -> None:
-        """Forget everything."""
-        for _, place in self.places:
-            place.flush()
+
+def _write(path: Path, data: bytes) -> None:
+    """A new file that takes the place of an old one once it is complete."""
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(new, "xb", opener=partial(os.open, mode=0o644)) as stream:
+            stream.write(data)
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
-_hints: list[str] = []  # one in a process
-
-
+@cache
 def _hint(where: str) -> None:
-    if not _hints:
-        _hints.append(
-            f"Compiled kernels cannot be stored in {where}, so every process compiles them again. Set NUMBA_CACHE_DIR "
-            "to a folder that only you can write to, or ask its owner to run `lrpnumpy compile`."
-        )
-        LOG.warning(_hints[0])
-
-
-def _numba_cache(folder: Path, function: Callable[..., Any], dtype: np.dtype) -> Any:
-    """Numba's cache of a function, in this folder."""
-    from numba.core import caching
-
-    class Locator(caching._CacheLocator):
-        def ensure_cache_path(self) -> None: ...
-
-        def get_cache_path(self) -> str:
-            return str(folder)
-
-        def get_source_stamp(self) -> str:
-            return ""  # the folder has the sources' name
-
-        def get_disambiguator(self) -> str:
-            return _mark(function, dtype)
-
-        @classmethod
-        def from_function(cls, function: Any, file: str) -> Locator:
-            return cls()
-
-    class Impl(caching.CompileResultCacheImpl):
-        _locator_classes = (Locator,)
-
-    class Files(caching.IndexDataCacheFile):
-        def _load_index(self) -> Any:
-            return super()._load_index() if is_trusted(Path(self._index_path), stat.S_ISREG) else {}
-
-        def _load_data(self, name: str) -> Any:
-            if not is_trusted(folder / name, stat.S_ISREG):
-                raise FileNotFoundError(name)  # to Numba it is not there, and is written again
-            return super()._load_data(name)
-
-        @contextmanager
-        def _open_for_write(self, path: str) -> Iterator[IO[bytes]]:
-            """A new file that takes the place of the old one once it is complete."""
-            new = f"{path}.{secrets.token_hex(8)}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            try:
-                with os.fdopen(os.open(new, flags, 0o644), "wb") as stream:
-                    yield stream
-                os.replace(new, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(new)
-                raise
-
-    class Cache(caching.FunctionCache):
-        _impl_class = Impl
-
-        def __init__(self, function: Any) -> None:
-            super().__init__(function)
-            self._cache_file = Files(str(folder), self._impl.filename_base, "")
-
-    return Cache(function)
+    """Once in a process."""
+    LOG.warning(
+        f"Compiled kernels cannot be stored in {where}, so every process compiles them again. Set NUMBA_CACHE_DIR "
+        "to a folder that only you can write to, or ask its owner to run `lrpnumpy compile`."
+    )

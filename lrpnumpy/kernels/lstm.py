@@ -2,9 +2,9 @@
 
     z = W h_prev + U x + b;  i, f, o = sigm(z),  g = tanh(z);  c = f c_prev + i g;  h = o tanh(c)
 
-The cell's `step` in layers/lstm.py is the specification, and generated kernels compute the same; these are written by
-hand to be read. `inputs.py` explains how a batch is packed, and where states are stored. Arrays with several kinds of
-numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
+The cell's `step` in layers/stacked.py is the specification, and generated kernels compute the same; these are written
+by hand to be read. `inputs.py` explains how a batch is packed, and where states are stored. Arrays with several kinds
+of numbers are flat, and each step's part of them is (kinds, n, H): a kind's numbers of one step are contiguous, so that
 elementwise loops run over n H numbers at once.
 
 Coefficients K are multiplied with the incoming relevance of h and c, R_h and R_c:
@@ -21,46 +21,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from lrpnumpy.kernels import inputs, steps
 from lrpnumpy.kernels.arguments import R1, R2, R3, TUPLES, W1, W2, Int, Scalar
-from lrpnumpy.kernels.compile import kernel
-from lrpnumpy.kernels.inputs import (
-    BatchRows,
-    Messages,
-    Weights,
-    begin_with,
-    input_rooms,
-    message_rooms,
-    pass_on,
-    prepare,
-    project,
-    settle,
-    states_before,
-)
+from lrpnumpy.kernels.compile import Kernel
+from lrpnumpy.kernels.inputs import BatchRows, Messages, Weights, states_before
 from lrpnumpy.kernels.product import add_product
-from lrpnumpy.kernels.steps import (
-    ABS,
-    ALL,
-    GRADIENT,
-    HALF,
-    NONE,
-    PROP,
-    activate,
-    add,
-    block,
-    copy,
-    differentiate,
-    fill,
-    inverse,
-    matrix,
-    multiply,
-    part,
-    share,
-)
+from lrpnumpy.kernels.steps import activate, add, block, copy, differentiate, inverse, matrix, multiply, part
 
 R2x2, W2x2 = TUPLES["R2x2"], TUPLES["W2x2"]
 
 
-@kernel
+@Kernel
 def forward(
     rows: BatchRows,  # the batch
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
@@ -79,12 +50,12 @@ def forward(
     n_0 = first[1]
     activation, recurrent = weights.codes[0], weights.codes[1]
     all_h, all_c = every & 1 == 1, every & 2 == 2
-    kinds = 3 if rule == ALL else 6 if rule == GRADIENT else 8
-    room = input_rooms(rows, 4, H)
+    kinds = 3 if rule == steps.ALL else 6 if rule == steps.GRADIENT else 8
+    room = inputs.input_rooms(rows, 4, H)
     cells = C if all_c else np.empty((2 * n_0, H), K.dtype)  # c_prev and c, which change places at each step
     now = np.empty(9 * n_0 * H, K.dtype)
-    begin_with(start[0], Hs[:n_0])
-    begin_with(start[1], cells[:n_0])
+    steps.repeat(steps.flat(start[0]), steps.flat(Hs[:n_0]))  # one state for all sequences, or one for each
+    steps.repeat(steps.flat(start[1]), steps.flat(cells[:n_0]))
     for t in range(first.size - 1):
         row = first[t]
         n = first[t + 1] - row
@@ -97,10 +68,10 @@ def forward(
         c_prev, c = part(cells, before * H, m), part(cells, after * H, m)
         step = part(kept, 9 * row * H, 9 * m) if keep == 2 else part(now, 0, 9 * m)
         z, a, y = part(step, 0, 4 * m), part(step, 4 * m, 4 * m), part(step, 8 * m, m)
-        prepare(t, rows, weights.U, room, z)
+        inputs.prepare(t, rows, weights.U, room, z)
         for k in range(4):
             z_k = part(z, k * m, m)
-            project(k, t, rows, weights.U, room, z_k)
+            inputs.project(k, t, rows, weights.U, room, z_k)
             if keep == 1:
                 copy(z_k, part(kept, 4 * row * H + k * m, m))
             add_product(h_prev, block(weights.W, k), matrix(z_k, n, H))
@@ -113,22 +84,22 @@ def forward(
             h[q] = o[q] * y[q]
         if not all_c:
             copy(c, C)
-        if rule == NONE:
+        if rule == steps.NONE:
             continue
         coefficients = part(K, kinds * row * H, kinds * m)
-        if rule == GRADIENT:
+        if rule == steps.GRADIENT:
             gradient_step(z, a, y, c_prev, c, activation, recurrent, coefficients)
-        elif rule == ALL:
+        elif rule == steps.ALL:
             signal_step(z, a, c_prev, c, eps, coefficients)
-        elif rule == PROP:
-            shares_step(PROP, z, a, y, c_prev, c, eps, coefficients)
-        elif rule == ABS:
-            shares_step(ABS, z, a, y, c_prev, c, eps, coefficients)
+        elif rule == steps.PROP:
+            shares_step(steps.PROP, z, a, y, c_prev, c, eps, coefficients)
+        elif rule == steps.ABS:
+            shares_step(steps.ABS, z, a, y, c_prev, c, eps, coefficients)
         else:
-            shares_step(HALF, z, a, y, c_prev, c, eps, coefficients)
+            shares_step(steps.HALF, z, a, y, c_prev, c, eps, coefficients)
 
 
-@kernel
+@Kernel
 def backward(
     rows: BatchRows,  # the batch
     weights: Weights,  # W packed (4, H, H), U packed (G, H, D): all gates, or g alone
@@ -140,19 +111,18 @@ def backward(
     ledger: W2,  # biases, stabilizer and initial state are added; the largest message is raised
 ) -> None:
     """The backward recursion of every rule: messages are linear in R, and the rule is in the coefficients."""
-    first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != GRADIENT
+    first, Hs, R_states, is_lrp = rows.first, states[0], sent.R_states, rule != steps.GRADIENT
     H = b.shape[1]
     G, n_0, R = weights.U.shape[0], first[1], first[-1]
     only = 2 if G == 1 else 0  # the first gate that receives anything
     zero = K.dtype.type(0)
-    kinds = 3 if rule == ALL else 8 if is_lrp else 6
-    room = message_rooms(rows, sent.R_x, G, H)
+    kinds = 3 if rule == steps.ALL else 8 if is_lrp else 6
+    room = inputs.message_rooms(rows, sent.R_x, G, H)
     now = np.empty(G * n_0 * H, K.dtype)
-    carry, R_c = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype)
+    carry, R_c = np.empty(n_0 * H, K.dtype), np.empty(n_0 * H, K.dtype)
     leaked, tops, s_sums = np.zeros(n_0 * H, K.dtype), np.zeros(n_0 * H, K.dtype), np.zeros(G * n_0 * H, K.dtype)
-    if sent.has_last:
-        copy(sent.R_last[0], carry)
-        copy(sent.R_last[1], R_c)
+    copy(sent.R_last[0], carry)
+    copy(sent.R_last[1], R_c)
     for t in range(first.size - 2, -1, -1):
         row = first[t]
         n = first[t + 1] - row
@@ -163,7 +133,7 @@ def backward(
             add(part(sent.R_steps, row * H, m), r_h)
         if sent.wants_states:
             copy(r_h, part(R_states, row * H, m))
-        if rule == ALL:
+        if rule == steps.ALL:
             c_to_c, leak_c, s_sum = part(k, m, m), part(k, 2 * m, m), part(s_sums, 0, m)
             add(r_h, r_c)
             if sent.wants_states:
@@ -197,18 +167,18 @@ def backward(
                 for gate in range(4):
                     add(part(s, gate * m, m), part(s_sums, gate * n_0 * H, m))
             multiply(r_c, c_to_c)
-            fill(r_h, zero)
+            steps.fill(r_h, zero)
         for gate in range(G):
             add_product(matrix(part(s, gate * m, m), n, H), block(weights.W, only + gate), matrix(r_h, n, H))
         if is_lrp:
             multiply(r_h, part(Hs, states_before(first, t) * H, m))
-        pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
+        inputs.pass_on(s, t, rows, b, weights.U, only, is_lrp, room, sent.R_x)
     copy(carry, sent.R_start[0])
     copy(R_c, sent.R_start[1])
     if not is_lrp:
         return
-    settle(ledger, tops)
-    settle(ledger, room[2])
+    inputs.settle(ledger, tops)
+    inputs.settle(ledger, room[2])
     for q in range(n_0):
         for j in range(H):
             ledger[2, q] += carry[q * H + j] + R_c[q * H + j]
@@ -262,8 +232,8 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
     for q in range(m):
         over, lost = inverse(c[q], eps)
         A, B = f[q] * c_prev[q] * over, i[q] * g[q] * over
-        gate_f, signal_f, lost_f = share(rule, f[q], c_prev[q], eps)
-        gate_i, signal_i, lost_i = share(rule, i[q], g[q], eps)
+        gate_f, signal_f, lost_f = steps.share(rule, f[q], c_prev[q], eps)
+        gate_i, signal_i, lost_i = steps.share(rule, i[q], g[q], eps)
         gain_i, lost_zi = inverse(z_i[q], eps)
         gain_f, lost_zf = inverse(z_f[q], eps)
         gain_g, lost_zg = inverse(z_g[q], eps)
@@ -274,11 +244,8 @@ def shares_step(rule: int, z, a, y, c_prev, c, eps, k) -> None:
         to_i_and_g = lost_i + gate_i * lost_zi + signal_i * lost_zg
         leak_c[q] = lost + A * (lost_f + gate_f * lost_zf) + B * to_i_and_g
     for q in range(m):
-        gate_o, signal_o, lost_o = share(rule, o[q], y[q], eps)
+        gate_o, signal_o, lost_o = steps.share(rule, o[q], y[q], eps)
         gain_o, lost_zo = inverse(z_o[q], eps)
         h_to_c[q] = signal_o
         K_o[q] = gate_o * gain_o
         leak_h[q] = lost_o + gate_o * lost_zo
-
-
-HELPERS = (gradient_step, signal_step, shares_step)

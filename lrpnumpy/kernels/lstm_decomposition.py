@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.arguments import I2, R2, W2, Int
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.elementary import NARROW, difference, twice_cosh
 from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
@@ -39,7 +39,7 @@ LANES = 32  # and of which it should have a multiple: no remainder that is not v
 QUICK = 100  # added to the code of sigmoid and tanh where `difference` serves
 
 
-@kernel
+@Kernel
 def decompose(
     past: Past,  # kept: z of i, f, g, o, then i, f, g, o, and tanh(c)
     weights: Weights,  # U packed (4, D, H), W packed (4, H, H); codes of activation and recurrent activation
@@ -299,6 +299,3 @@ def relevant(a, frame, k, here, spare, code):
         activate(x, a, code)
         for q in range(a.size):
             a[q] = K[q] + half * (a[q] - y[q])
-
-
-HELPERS = (arrange, gather, is_quick, beyond, prepare, relevant)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from lrpnumpy.kernels.arguments import I1, I2, J1, R2, W2, Int, Scalar
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 from lrpnumpy.kernels.inputs import Past, Weights, lengths_of, states_before
 from lrpnumpy.kernels.product import add_product
 from lrpnumpy.kernels.steps import activate, copy, flat, matrix, repeat
@@ -29,7 +29,7 @@ PLACES = 96  # variants that run at once, at least; and at least
 NUMBERS = 4096  # of their states, so that narrow networks have enough to do at each turn
 
 
-@kernel
+@Kernel
 def run(
     past: Past,  # kept: U x + b
     weights: Weights,  # W packed (4, H, H); codes of activation and recurrent activation
@@ -186,6 +186,3 @@ def near(x, y, tol):
     while j < x.size and abs(x[j] - y[j]) <= tol:
         j += 1
     return j == x.size
-
-
-HELPERS = (strips_of, near)

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.kernels.arguments import R2, R3, W2, Int
-from lrpnumpy.kernels.compile import kernel
+from lrpnumpy.kernels.compile import Kernel
 
 LINE = 64  # bytes: two registers of AVX2, and LLVM makes of it what another processor has
 # Rows and panels of the tiles: sums that fit 16 registers of half a line, or 32 of a whole line (AVX-512).
 NARROW = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (1, 2), (2, 2), (1, 4)]
 WIDE = [*NARROW, (3, 2), (4, 2), (5, 2), (6, 2), (2, 4), (1, 8)]
+
+OVERLOADED = ("add_product", "add_tile")
 
 
 def pack(B: np.ndarray) -> np.ndarray:
@@ -44,7 +46,7 @@ def add_product(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
         C[:, j : j + width] += A @ panel[:, :M]
 
 
-@kernel
+@Kernel
 def add_rows(A: R2, B: R3, C: W2, most: Int) -> None:
     """add_product, with tiles of at most `most` panels. Compiled once: other kernels call what `publish` names."""
     (n, K), M = A.shape, C.shape[1]

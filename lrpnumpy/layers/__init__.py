@@ -1,32 +1,31 @@
 """Layers: one file per kind of layer, and the table of all that a weight file can hold."""
 
 from lrpnumpy.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
-from lrpnumpy.layers.attention_pool import AttentionPool
 from lrpnumpy.layers.base import Layer, Record, Size
 from lrpnumpy.layers.bidirectional import Bidirectional
-from lrpnumpy.layers.cells.continuous import CfC, DiagonalSSM, SelectiveSSM
-from lrpnumpy.layers.cells.lstms import (
+from lrpnumpy.layers.cells import (
     EALSTM,
     SLSTM,
+    CfC,
     CoupledLSTM,
+    DiagonalSSM,
     LayerNormLSTM,
+    MinGRU,
+    MinLSTM,
     MultiplicativeLSTM,
     PeepholeLSTM,
     ProjectedLSTM,
+    SelectiveSSM,
 )
-from lrpnumpy.layers.cells.minimal import MinGRU, MinLSTM
-from lrpnumpy.layers.conv import Conv1D
-from lrpnumpy.layers.dense import Dense
-from lrpnumpy.layers.elementwise import Activation, Affine, Softmax, Square, TwoClasses
+from lrpnumpy.layers.dense import Conv1D, Dense
+from lrpnumpy.layers.elementwise import Activation, Affine, LayerNorm, Softmax, Square, TwoClasses
 from lrpnumpy.layers.embedding import Embedding
 from lrpnumpy.layers.join import Add, Average, Concat, Multiply, Subtract
-from lrpnumpy.layers.lstm import LSTM
-from lrpnumpy.layers.norm import LayerNorm
-from lrpnumpy.layers.pooling import AvgPool1D, MaxPool1D
-from lrpnumpy.layers.readout import Max, Mean, Sum, SumAll
+from lrpnumpy.layers.readout import AttentionPool, Max, Mean, Sum, SumAll
 from lrpnumpy.layers.recurrent import Cell
 from lrpnumpy.layers.shape import Flatten, LastRow, Pad, Repeat, Reshape, Reverse, Slice, Transpose
-from lrpnumpy.layers.stacked import GRU, RNN
+from lrpnumpy.layers.stacked import GRU, LSTM, RNN
+from lrpnumpy.layers.windows import AvgPool1D, MaxPool1D
 
 __all__ = [  # noqa: RUF022
     "Activation", "Add", "AdditiveAttention", "Affine", "Attention", "AttentionPool", "Average", "AvgPool1D",

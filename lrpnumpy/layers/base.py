@@ -31,7 +31,7 @@ import numpy as np
 from lrpnumpy import meant
 from lrpnumpy.checks import LrpError, float_array
 from lrpnumpy.kernels.compile import Kernel
-from lrpnumpy.packed import Change, Packed, Split, covering, pasted, replaced, vectors
+from lrpnumpy.packed import Batch, Change, Packed, Split, covering, pasted, replaced, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
 
 # What a forward pass saves: only the outputs (None); the states that variants start from; what contextual decomposition
@@ -154,7 +154,8 @@ def missing(layer: Any, name: str) -> TypeError:
 class Layer(Record):
     """One node of a network."""
 
-    outputs: Any  # length of an output vector, of layers that know it
+    inputs: Any  # length of an input vector, of layers that know it
+    outputs: Any  # that of an output vector
     OUTPUTS: ClassVar[tuple[str, ...]] = ("",)  # names of its outputs; "" is the main one
     by_step: ClassVar[bool] = False  # each output row depends on the input row of the same step alone
     recurrent: ClassVar[bool] = False  # it has states that go from step to step
@@ -237,10 +238,7 @@ class Layer(Record):
         """
         R = Rs[""]
         parts = self.backward(ran, R, how, entry)
-        messages = []
-        for part in parts:
-            messages.append(part if part is None else np.ascontiguousarray(part, R.dtype))
-        return messages
+        return [part if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float
@@ -337,11 +335,17 @@ class Layer(Record):
         return {}
 
     def described(self) -> str:
-        """One line for `inspect`."""
-        said = [
-            f"{name} {value}" for name, value in self.settings().items() if value is not None and value is not False
-        ]
-        return ", ".join([type(self).__name__, *said])
+        """One line for `inspect`: sizes, activation, and the settings that are not the defaults."""
+        said = [type(self).__name__]
+        if hasattr(type(self), "inputs"):
+            said.append(f"{self.inputs} to {self.outputs}")
+        defaults = {one.name: one.default for one in fields(self)} if is_dataclass(self) else {}
+        for name, value in self.settings().items():
+            if name == "activation":
+                said.append(value)
+            elif value != defaults.get(name):
+                said.append(f"{name} {value}")
+        return ", ".join(said)
 
 
 def takes(x: Size, width: int, array: str) -> None:
@@ -361,3 +365,14 @@ def needs_steps(x: Size) -> None:
     """Raise unless an input has a row per step."""
     if not x.steps:
         raise LrpError(f"inputs must have steps, got one vector of {x.width} numbers of the {x.source}.")
+
+
+def same_steps(layer: Layer, xs: Sequence[Packed]) -> Batch:
+    """The steps that all inputs of a layer have, or an error."""
+    lengths = xs[0].batch.lengths
+    for x in xs[1:]:
+        if x.batch is not xs[0].batch and (x.batch.lengths != lengths).any():
+            k = int(np.argmax(x.batch.lengths != lengths))
+            got = f"{lengths[k]} and {x.batch.lengths[k]}"
+            raise LrpError(f"{type(layer).__name__}: inputs must have the same number of steps, got {got}.")
+    return xs[0].batch

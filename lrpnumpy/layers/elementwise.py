@@ -1,9 +1,9 @@
-"""Layers that take each row, or each number, by itself: Activation, Affine, Units, Square, Softmax, TwoClasses."""
+"""Layers that take each row, or each number, by itself: activations, Affine and its kin, Softmax, LayerNorm."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,11 +11,13 @@ import numpy as np
 from lrpnumpy import activations
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, finite, float_array, non_negative, one_of, shown
-from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, missing, optional, takes
+from lrpnumpy.layers.base import ABSENT, Keep, Layer, Ran, Size, optional, takes
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Packed, Split
-from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
-from lrpnumpy.rules.sums import Term
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum, message
+from lrpnumpy.rules.sums import Matrix, Term
+from lrpnumpy.statement.backward import back_through_norm
+from lrpnumpy.statement.interpret import Normed, normed
 
 NAMES = (*ACTIVATIONS, "prelu", "sqrt")
 ALPHA = {"leaky_relu": 0.01, "elu": 1.0}  # the defaults
@@ -25,14 +27,11 @@ class RowFunction(Layer):
     """A function of the rows of one input, here of as many numbers as it returns."""
 
     by_step: ClassVar[bool] = True
+    of: Any  # the function of rows (R, M)
 
     def sizes(self, x: Size) -> Size:
         """The size of the input."""
         return x
-
-    def of(self, x: np.ndarray) -> np.ndarray:
-        """The function of rows `x` (R, M)."""
-        raise missing(self, "of")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """The function of all rows."""
@@ -55,31 +54,24 @@ class Activation(RowFunction):
 
     def __post_init__(self) -> None:
         name = one_of(self.activation, "Activation: activation", NAMES)
-        alpha = self.alpha
-        if alpha is not None:
-            if name not in ALPHA:
-                raise LrpError(
-                    f"Activation: alpha must be None with {name!r}, got {shown(alpha)}; {list(ALPHA)} have one."
-                )
-            alpha = finite(alpha, "Activation: alpha")
-        if (self.slopes is not None) != (name == "prelu"):
-            got = "none" if self.slopes is None else f"slopes with {name!r}"
-            raise LrpError(f"Activation: slopes must be given with 'prelu' and with nothing else, got {got}.")
-        self._set(alpha=ALPHA.get(name) if alpha is None else alpha)
-        if self.slopes is not None:
-            self._set(slopes=float_array(self.slopes, "Activation: slopes", (None,)))
+        alpha, slopes = self.alpha, self.slopes
+        if (alpha is not None and name not in ALPHA) or (slopes is not None) != (name == "prelu"):
+            raise LrpError(
+                f"Activation: alpha is for {list(ALPHA)}, and slopes are for 'prelu', which needs them, got {name!r} "
+                f"with alpha {shown(alpha)} and slopes {shown(slopes)}."
+            )
+        self._set(alpha=ALPHA.get(name) if alpha is None else finite(alpha, "Activation: alpha"))
+        if slopes is not None:
+            self._set(slopes=float_array(slopes, "Activation: slopes", (None,)))
 
     @cached_property
     def function(self) -> activations.Elementwise:
         """F and its slope."""
-        name = self.activation
-        alpha: Any = self.alpha
-        if alpha is None:
-            alpha = self.slopes
-        made: Any = {"prelu": activations.leaky_relu, "leaky_relu": activations.leaky_relu, "elu": activations.elu}
-        if name in made:
-            return made[name](alpha)
-        return ACTIVATIONS.get(name, activations.ROOT)
+        if self.activation in ("leaky_relu", "prelu"):
+            return activations.leaky_relu(self.slopes if self.alpha is None else self.alpha)
+        if self.activation == "elu":
+            return activations.elu(self.alpha)  # type: ignore[arg-type]
+        return ACTIVATIONS.get(self.activation, activations.ROOT)
 
     def sizes(self, x: Size) -> Size:
         """The size of the input."""
@@ -94,12 +86,6 @@ class Activation(RowFunction):
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
         """R times the slope."""
         return [R * how.slope(self.function, *ran.both(lambda one: (one.inputs[0].rows, one.outputs[0].rows)))]
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        if self.alpha is None:
-            return f"Activation, {self.activation}"
-        return f"Activation, {self.activation} with alpha {self.alpha:g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,12 +152,6 @@ class Affine(RowFunction):
     def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> Affine | None:
         """Two consecutive Affine layers as one."""
         return None if self.scaler else Affine(s * self.s, s * self.t + t)
-
-    def described(self) -> str:
-        """One line for `inspect`."""
-        if self.scaler:
-            return f"Affine, {self.inputs} features, how the inputs are scaled"
-        return f"Affine, {self.inputs} features"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,3 +263,65 @@ class TwoClasses(RowFunction):
         if not how.times_input:
             negative = -negative
         return [positive + negative]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerNorm(Layer):
+    """gamma (x - mean(x)) / sqrt(var(x) + eps) + beta, with mean and variance over the M features of each row.
+
+    `gamma` and `beta` are (M,); beta is None for 0. `eps` is 0.001 in Keras, 0.00001 in PyTorch. With `center` False
+    the mean is taken as 0: RMSNorm, gamma x / sqrt(mean(x x) + eps) + beta.
+
+    LRP holds the standard deviation fixed: y_j = sum_i gamma_j (1[i = j] - 1/M) r x_i + beta_j is one sum per
+    output. The gradient goes through all of it.
+    """
+
+    gamma: np.ndarray
+    beta: np.ndarray = ABSENT
+    eps: float = 0.001
+    center: bool = True
+
+    by_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        gamma = float_array(self.gamma, "LayerNorm: gamma", (None,))
+        beta = optional(self.beta, "LayerNorm: beta", gamma.shape, gamma.dtype)
+        eps = non_negative(self.eps, "LayerNorm: eps")
+        if eps == 0:
+            raise LrpError("LayerNorm: eps must be above 0, got 0: a row of equal numbers would be divided by 0.")
+        self._set(gamma=gamma, beta=beta, eps=eps)
+
+    @property
+    def inputs(self) -> int:
+        """Length M of a vector."""
+        return len(self.gamma)
+
+    outputs = inputs
+
+    def sizes(self, x: Size) -> Size:
+        """(M) to (M)."""
+        takes(x, self.inputs, "gamma")
+        return x
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Normed]:
+        """The normalized rows; the trace is their parts."""
+        x = xs[0]
+        kept = normed(x.rows, self.eps, self.center)
+        return Packed(kept.u * kept.r * self.gamma + self.beta, x.batch), kept
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Back through scale, product and mean, and if r is not held fixed, through the variance."""
+        x, y, r = ran.inputs[0].rows, ran.outputs[0], ran.trace.r
+        if how.rule is not None:
+            mean = R.dtype.type(1 / self.inputs if self.center else 0)
+            each = self.gamma[:, None] * (np.eye(self.inputs, dtype=R.dtype) - mean)
+            return back_through_sum(how, R, y, [Matrix(x * r, each)], entry, self.beta)
+        s = message(how, R, y, self.beta, entry) * self.gamma
+        R_x = back_through_norm(how, s, ran.both(lambda one: (one.trace,)), self.center)
+        if how.times_input:
+            R_x *= x
+        return [R_x]
+
+    def with_affine_after(self, s: np.ndarray, t: np.ndarray) -> LayerNorm:
+        """Another scale and shift."""
+        return replace(self, gamma=self.gamma * s, beta=self.beta * s + t)

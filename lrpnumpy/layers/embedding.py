@@ -81,22 +81,12 @@ def _in_order(vocabulary: Any, rows: int) -> Any:
     """A dict of word to row as the list of words in the order of the rows."""
     if not isinstance(vocabulary, Mapping):
         return vocabulary
-    places: dict[int, str] = {}
-    for word, row in vocabulary.items():
-        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:
-            raise LrpError(
-                f"Embedding: vocabulary must map each word to a row from 0 to {rows - 1}, got {word!r}: {row!r}."
-            )
-        if row in places:
-            raise LrpError(
-                f"Embedding: vocabulary must give each row one word, got {places[int(row)]!r} and {word!r} "
-                f"for row {row}."
-            )
-        places[int(row)] = word
-    if len(places) < rows:
-        missing = next(row for row in range(rows) if row not in places)
+    places = {row: word for word, row in vocabulary.items()}
+    missing = [row for row in range(rows) if row not in places]
+    if missing or len(vocabulary) != rows:
+        listed = f", and none for row {missing[0]}" if missing else ""
         raise LrpError(
-            f"Embedding: vocabulary must name all {rows} rows, got {len(places)} words and none for row {missing}; "
-            "name reserved rows too, for example '<pad>' or '<unk>'."
+            f"Embedding: vocabulary must name each of the {rows} rows once, got {len(vocabulary)} words{listed}; name "
+            "reserved rows too, for example '<pad>' or '<unk>'."
         )
     return [places[row] for row in range(rows)]

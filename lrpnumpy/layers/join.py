@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size
-from lrpnumpy.packed import Batch, Packed
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, same_steps
+from lrpnumpy.packed import Packed
 from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
 from lrpnumpy.rules.sums import Term
 
@@ -25,25 +25,12 @@ class Join(Layer):
         if len(xs) < 2:
             raise LrpError(f"inputs must be at least two, got {len(xs)}.")
         for other in xs[1:]:
-            if other.steps != xs[0].steps:
+            if other.steps != xs[0].steps or (same_width and other.width != xs[0].width):
+                one_size = ", of the same size" * same_width
                 raise LrpError(
-                    f"inputs must all have steps or all be vectors, got {_said(xs[0])} and {_said(other)}; "
+                    f"inputs must all have steps or all be vectors{one_size}, got {_said(xs[0])} and {_said(other)}; "
                     "Repeat makes steps of a vector."
                 )
-            if same_width and other.width != xs[0].width:
-                raise LrpError(f"inputs must have the same size, got {_said(xs[0])} and {_said(other)}.")
-
-    def batch_of(self, xs: Sequence[Packed]) -> Batch:
-        """The steps that all inputs have, or an error."""
-        lengths = xs[0].batch.lengths
-        for x in xs[1:]:
-            if x.batch is not xs[0].batch and (x.batch.lengths != lengths).any():
-                k = int(np.argmax(x.batch.lengths != lengths))
-                raise LrpError(
-                    f"{type(self).__name__}: inputs must have the same number of steps, got {lengths[k]} and "
-                    f"{x.batch.lengths[k]}."
-                )
-        return xs[0].batch
 
 
 def _said(x: Size) -> str:
@@ -61,7 +48,7 @@ class Concat(Join):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """One row after another."""
-        batch = self.batch_of(xs)
+        batch = same_steps(self, xs)
         return Packed(np.concatenate([x.rows for x in xs], axis=1), batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
@@ -84,7 +71,7 @@ class Weighted(Join):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """The sum."""
-        batch, dtype = self.batch_of(xs), xs[0].rows.dtype.type
+        batch, dtype = same_steps(self, xs), xs[0].rows.dtype.type
         terms = (x.rows * dtype(w) for x, w in zip(xs, self.weights(len(xs)), strict=True))
         return Packed(sum(terms, start=dtype(0)), batch), None
 
@@ -144,7 +131,7 @@ class Multiply(Join):
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, None]:
         """The product."""
-        batch = self.batch_of(xs)
+        batch = same_steps(self, xs)
         return Packed(xs[0].rows * xs[1].rows, batch), None
 
     def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:

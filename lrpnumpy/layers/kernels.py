@@ -37,11 +37,10 @@ def compile_all(dtype: Any = None) -> Iterator[tuple[str, float]]:
 def text_of(kind: str, method: str) -> str:
     """The source of the kernels generated for a cell and a method (an LSTM runs its hand-written ones instead)."""
     cells = {name: made for name, made in LAYERS.items() if issubclass(made, Cell)}
-    if kind not in cells:
-        raise LrpError(f"unknown cell {kind!r}; the cells are {', '.join(cells)}{close_to(kind, cells) or '.'}")
-    if method not in METHODS:
-        end = close_to(method, METHODS) or "."
-        raise LrpError(f"no kernels are made for {method!r}; try {', '.join(METHODS)}{end}")
+    for given, known in ((kind, cells), (method, METHODS)):
+        if given not in known:
+            end = close_to(given, known) or "."
+            raise LrpError(f"no kernels are made for {given!r}; try {', '.join(known)}{end}")
     statement = cells[kind].traced()
     why = uncovered(statement)
     if why:

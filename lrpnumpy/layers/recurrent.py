@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import LrpError, close_to, float_array
-from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_calls, path_of
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing
+from lrpnumpy.kernels.compile import NUMPY, SMALL, Kernel, current, large_call, path_of
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.packed import Batch, Change, Packed, Split, covering, longest_first, vectors
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -26,7 +26,7 @@ from lrpnumpy.statement.generate import uncovered
 from lrpnumpy.statement.interpret import InterpretedRun
 from lrpnumpy.statement.trace import Axes, Operation, Statement, from_data, trace
 
-STRAIGHT = np.empty(0, np.int64)
+STRAIGHT: Any = slice(None)  # the order of a cell that reads forward
 LEVELS = {None: 0, "states": 1, "parts": 2}  # how much kernels save: nothing, U x + b, or all values
 NOT_SETTINGS = ("states", "axes", "start", "recurrent", "looks_up", "by_step", "version", "OUTPUTS", "is_custom")
 
@@ -35,9 +35,8 @@ class Read(NamedTuple):
     """One direction over one batch; its rows are in the order in which it read them."""
 
     xs: Sequence[Packed]
-    order: np.ndarray  # (R,) which row of xs was read as each row; empty: the row of the same number
+    order: Any  # STRAIGHT, or (R,) which row of xs was read as each row
     run: Any  # an InterpretedRun or a CompiledRun
-    start: Sequence[np.ndarray] = ()  # start states of each sequence, where they are inputs
 
     @property
     def batch(self) -> Batch:
@@ -48,9 +47,8 @@ class Read(NamedTuple):
     def output(self) -> np.ndarray:
         """(R, M) outputs of every step."""
         rows = self.run.output.astype(self.xs[0].rows.dtype, copy=False)
-        if self.run.batch is not self.batch:  # all sequences are what the longest begins with
-            rows = rows[self.batch.step]
-        return rows
+        # Where all sequences are what the longest begins with, only that has run.
+        return rows if self.run.batch is self.batch else rows[self.batch.step]
 
     @property
     def last(self) -> np.ndarray:
@@ -87,10 +85,7 @@ class Recurrent(Layer):
     recurrent: ClassVar[bool] = True  # it has states that go from step to step
     looks_up: ClassVar[bool] = True  # it takes words by their rows of the embedding
 
-    @property
-    def directions(self) -> list[tuple[str, Cell, int]]:
-        """The name of each direction, its cell, and 1, or -1 where it reads mirrored."""
-        raise missing(self, "directions")
+    directions: Any  # the name of each direction, its cell, and 1, or -1 where it reads mirrored
 
     def _kernels(self, keep: Keep) -> list[Kernel]:
         """Those of every cell; none for one that NumPy runs."""
@@ -118,33 +113,20 @@ class Recurrent(Layer):
         out = []
         for (_, cell, way), read in zip(self.directions, reads, strict=True):
             if name == ":last":
-                rows = read.last
+                out.append(read.last)
             elif name:
-                rows = read.state(cell.state_of(name))  # type: ignore[arg-type]
+                out.append(read.state(cell.state_of(name)))
             else:
-                rows = read.output
-                if way < 0:
-                    rows = rows[read.batch.flip]
-            out.append(rows)
+                out.append(read.output if way > 0 else read.output[read.batch.flip])
         return out
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, of each direction's last step, and last states; the trace is a Read per direction."""
-        batch, reads, outputs = xs[0].batch, [], []
-        start: Sequence[np.ndarray] = ()
+        batch, reads = xs[0].batch, []
         for _, cell, way in self.directions:
-            count, order = len(cell.statement.inputs), STRAIGHT
-            if way < 0:
-                order = batch.flip
-            if len(xs) > count:
-                start = [one.rows for one in xs[count:]]
-            reads.append(cell.read(xs[:count], order, keep, "" in wanted, start))
-        for name in wanted:
-            rows = self.merged(self.sides(reads, name))
-            if name:
-                outputs.append(Packed(rows, batch.ends))
-            else:
-                outputs.append(Packed(rows, batch))
+            count, order = len(cell.statement.inputs), STRAIGHT if way > 0 else batch.flip
+            reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
+        outputs = (Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch) for name in wanted)
         return tuple(outputs), reads
 
     def give_back(
@@ -155,37 +137,24 @@ class Recurrent(Layer):
         xs = ran.inputs[: len(directions[0][1].statement.inputs)]
         R_xs = []
         for x in xs:  # words that were looked up receive one number each
-            shape, dtype = x.rows.shape, x.rows.dtype
-            if x.words is not None:
-                shape, dtype = (x.batch.R, 1), x.words.embedding.E.dtype
-            R_xs.append(np.zeros(shape, dtype))
-        arriving = {}
-        for name, R in Rs.items():
-            arriving[name] = self.unmerged(R, reads, name, how, entry)
+            like = x.rows if x.words is None else np.empty((x.batch.R, 1), x.words.embedding.E.dtype)
+            R_xs.append(np.zeros_like(like))
+        arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
         start: Sequence[np.ndarray] | np.ndarray = ()
         for k, (direction, cell, way) in enumerate(directions):
-            R_steps = None
             R_last: list[np.ndarray | None] = [None] * len(cell.states)
-            if "" in arriving:
-                R_steps = arriving[""][k]
-                if way < 0:
-                    R_steps = R_steps[batch.flip]
+            R_steps = arriving[""][k] if "" in arriving else None
+            if R_steps is not None and way < 0:
+                R_steps = R_steps[batch.flip]
             for name in arriving:
                 R, state = arriving[name][k], cell.state_of(name)
                 if state is not None:
                     before = R_last[state]
-                    if before is not None:
-                        R = before + R
-                    R_last[state] = R
+                    R_last[state] = R if before is None else before + R
                 elif name:  # the last output, which is not a state
-                    R_all = np.zeros((batch.R, cell.units))
-                    if R_steps is not None:
-                        R_all = R_steps.copy()
-                    R_all[batch.last] += R
-                    R_steps = R_all
-            reference = None
-            if ran.reference is not None:
-                reference = ran.reference.trace[k]
+                    R_steps = np.zeros((batch.R, cell.units)) if R_steps is None else R_steps.copy()
+                    R_steps[batch.last] += R
+            reference = None if ran.reference is None else ran.reference.trace[k]
             sent = cell.back(reads[k], R_steps, R_last, how, R_xs, entry, reference)
             start = sent.start
             if entry.states is not None:
@@ -212,13 +181,8 @@ class Recurrent(Layer):
         for name in wanted:
             sides = []
             for (_, cell, way), read in zip(self.directions, reads, strict=True):
-                if way > 0:
-                    sides.append(cell.changed_outputs(read, change, tol, not name))
-                    continue
-                side = cell.changed_outputs(read, change.mirrored(T), tol, not name)
-                if not name:
-                    side = side.mirrored(T)
-                sides.append(side)
+                side = cell.changed_outputs(read, change if way > 0 else change.mirrored(T), tol, not name)
+                sides.append(side if way > 0 or name else side.mirrored(T))
             merged, rows = sides[0], [side.rows for side in sides]
             if not name and len(sides) > 1:
                 # Where either direction has changed, with the sequence's rows for the other.
@@ -242,10 +206,7 @@ class Recurrent(Layer):
                 cell.decomposed(read, phrases[way], way, name == "")
                 for (_, cell, way), read in zip(self.directions, ran.trace, strict=True)
             ]
-            batch = Batch(T)
-            if name:
-                batch = vectors(len(T))
-            beta = Packed(self.merged(sides), batch)
+            beta = Packed(self.merged(sides), vectors(len(T)) if name else Batch(T))
             after = self.part_after(ran, parts, beta, np.zeros(self.outputs, x.rows.dtype))
             if not name and len(sides) == 1:
                 after = after._replace(since=part.since)
@@ -264,17 +225,13 @@ class Recurrent(Layer):
         if len(xs) > 1 or len(trace) > 1:
             return NotImplemented
         run = trace[0].run.spread(xs[0])
-        if run is NotImplemented:
-            return NotImplemented
-        return [Read(xs, trace[0].order, run)]
+        return run if run is NotImplemented else [Read(xs, trace[0].order, run)]
 
     def inside(self, ran: Ran) -> dict[str, np.ndarray]:
         """Gates and states of one sequence, of each direction: "i", or "forward/i" where there are two."""
         found = {}
         for (direction, cell, way), read in zip(self.directions, ran.trace, strict=True):
-            path = ""
-            if len(ran.trace) > 1:
-                path = f"{direction}/"
+            path = f"{direction}/" if len(ran.trace) > 1 else ""
             for name, node in cell.shown_nodes.items():
                 values = read.run.values[node].reshape(read.batch.R, -1)
                 found[path + name] = values[::way].astype(cell.dtype)
@@ -305,6 +262,9 @@ class Cell(Recurrent):
     states: ClassVar[tuple[str, ...]] = ("h",)
     axes: ClassVar[Mapping[str, Axes]] = {}
     start: ClassVar[Mapping[str, float]] = {}
+    causal: ClassVar[Any] = True  # it reads forward
+    _codes: ClassVar[Any] = ()  # codes of activations for the kernels that the cell defines
+    _decomposed: Any  # `decomposed` by the kernels that the cell defines
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -325,16 +285,10 @@ class Cell(Recurrent):
                 raise LrpError(f"{kind}: unknown array {name}{near} It takes {known}.")
         self.statement.check(given)
         self._set(**{name: float_array(value, f"{kind}: {name}") for name, value in given.items() if value is not None})
-        self._check_starts()
-
-    def _check_starts(self) -> None:
         for node in self.statement.states:
-            value, shape = getattr(self, f"{node.name}0", None), self._shape(node)
-            if value is not None and value.shape != shape:
-                raise LrpError(
-                    f"{type(self).__name__}: {node.name}0 must have the shape {shape} of state {node.name}, "
-                    f"got {value.shape}."
-                )
+            name, shape = f"{node.name}0", self._shape(node)  # which raises where arrays do not fit one another
+            if given.get(name) is not None:
+                float_array(given[name], f"{kind}: {name}", shape)
 
     @classmethod
     def _settings(cls) -> list[str]:
@@ -438,17 +392,10 @@ class Cell(Recurrent):
             return super().identity()
         return "Cell", self.statement.to_data()
 
-    @property
-    def causal(self) -> bool:
-        """It reads forward."""
-        return True
-
     def output_width(self, name: str, width: int) -> int:
         """Width of an output: of a state, its own."""
         k = self.state_of(name)
-        if k is None:
-            return width
-        return self._width(self.statement.states[k])
+        return width if k is None else self._width(self.statement.states[k])
 
     @property
     def directions(self) -> list[tuple[str, Cell, int]]:
@@ -477,19 +424,14 @@ class Cell(Recurrent):
         for node, size in zip(nodes, (x, *others), strict=True):
             width, is_state = self._width(node), node.op == "state"
             if size.width != width or (is_state and size.steps):
-                what, got = f"{width} features", f"{size.width}"
-                if is_state:
-                    what = f"one vector of {width} numbers per sequence"
-                if is_state and size.steps:
-                    got += " at every step"
+                what = f"one vector of {width} numbers per sequence" if is_state else f"{width} features"
+                got = f"{size.width}{' at every step' * (is_state and size.steps)}"
                 raise LrpError(f"{node.name} must have {what}, got {got} from the {size.source}.")
         return x._replace(width=self.units)
 
     # -- one direction ------------------------------------------------------------------------------------------------
 
-    def read(
-        self, xs: Sequence[Packed], order: np.ndarray, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()
-    ) -> Read:
+    def read(self, xs: Sequence[Packed], order: Any, keep: Keep, every: bool, start: Sequence[np.ndarray] = ()) -> Read:
         """Forward. `start` are start states for each sequence; without them they are those of the cell.
 
         keep: what a later pass needs. every: whether the outputs of all steps are wanted.
@@ -501,20 +443,17 @@ class Cell(Recurrent):
         elif path is None:
             path = path_of(program.kernels.wanted(rule), self.dtype, self._numbers(x))
         if path == NUMPY:
-            with large_calls if self._numbers(x) > SMALL else nullcontext():
-                return Read(xs, order, self._interpreted(xs, order, start), start)
+            with large_call() if self._numbers(x) > SMALL else nullcontext():
+                return Read(xs, order, self._interpreted(xs, order, start))
         assert rule is not None and program is not None
-        begin, eps = self._started, 0.0
-        if len(start):
-            begin = np.stack([one.astype(self.dtype, copy=False) for one in start])
-        if isinstance(keep, Propagation):
-            eps = keep.eps
+        begin = np.stack([one.astype(self.dtype, copy=False) for one in start]) if len(start) else self._started
+        eps = keep.eps if isinstance(keep, Propagation) else 0.0
         if rule == "deeplift" and keep.is_reference and not len(start):  # type: ignore[union-attr]
             longest = longest_of(x, order)
             if longest is not None:
                 x, seen, every = longest, STRAIGHT, True
         run = program.run(program.rows(x, seen), x.batch, rule, eps, level, every, begin)
-        return Read(xs, order, run, start)
+        return Read(xs, order, run)
 
     def _numbers(self, x: Packed) -> int:
         """How many numbers a pass over `x` reads and writes, about."""
@@ -527,28 +466,19 @@ class Cell(Recurrent):
             return None
         return CellProgram(self.statement, self.weights, self.KERNELS, self._codes)
 
-    @property
-    def _codes(self) -> tuple[int, ...]:
-        """Codes of activations for the kernels that the cell defines."""
-        return ()
-
     @cached_property
     def _started(self) -> np.ndarray:
         started = np.stack(self.started)
         started.setflags(write=False)
         return started
 
-    def _interpreted(self, xs: Sequence[Packed], order: np.ndarray, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
+    def _interpreted(self, xs: Sequence[Packed], order: Any, start: Sequence[np.ndarray] = ()) -> InterpretedRun:
         batch, inputs = xs[0].batch, []
         for x in xs:
-            rows = x.vectors
             if x.batch.R not in (batch.R, batch.n):
                 raise LrpError(f"inputs must have the same steps, got {batch.R} and {x.batch.R} rows")
-            if x.batch.R < batch.R:
-                rows = rows[batch.owner]  # one vector per sequence, at every step
-            elif len(order):
-                rows = rows[order]
-            inputs.append(rows.astype(np.float64, copy=False))
+            rows = order if x.batch.R == batch.R else batch.owner  # one vector per sequence is there at every step
+            inputs.append(x.vectors[rows].astype(np.float64, copy=False))
         states = [
             one.reshape(len(one), *self._shape(node)).astype(np.float64, copy=False)
             for one, node in zip(start or self.started, self.statement.states, strict=True)
@@ -571,11 +501,7 @@ class Cell(Recurrent):
         R_last: incoming messages of the last states.
         """
         batch, run = read.xs[0].batch, read.run
-        other: Any = None
-        if reference is not None:
-            other = reference.run
-            if type(run) is not type(other):  # kernels were compiled in between
-                run, other = (self._interpreted(one.xs, one.order, one.start) for one in (read, reference))
+        other: Any = None if reference is None else reference.run
         if isinstance(run, CompiledRun):
             start, arrived_at = run.back(R_output, R_last, entry, other, R_xs[0])
             return Arrived(R_xs, start, arrived_at)
@@ -588,16 +514,11 @@ class Cell(Recurrent):
             if x.words is not None:
                 if not how.times_input:
                     message = message * run.inputs[0]
-                rows: Any = slice(None)
-                if len(read.order):
-                    rows = read.order
-                R_x[rows, 0] += message.sum(axis=1)
+                R_x[read.order, 0] += message.sum(axis=1)
             elif x.batch.R != batch.R:
                 R_x += batch.sums(message)
-            elif len(read.order):
-                R_x[read.order] += message
             else:
-                R_x += message
+                R_x[read.order] += message
             if how.times_input:  # what the inputs have received by now, from both directions
                 entry.see(R_x, x.batch)
         dtype = self.dtype
@@ -615,17 +536,11 @@ class Cell(Recurrent):
         if isinstance(read.run, CompiledRun):
             return self._decomposed(read, part, way, every)
         variants = Batch(read.batch.lengths[part.owner])
-        mirror: Any = slice(None)  # rows in the order in which the cell reads
-        if way < 0:
-            mirror = variants.flip
-        given = None
-        if part.beta is not None:
-            given = part.beta.rows[mirror].astype(np.float64, copy=False)
+        mirror = variants.flip if way < 0 else slice(None)  # rows in the order in which the cell reads
+        given = None if part.beta is None else part.beta.rows[mirror].astype(np.float64, copy=False)
         phrases = Phrases(part.owner, part.start, part.stop, part.since, given, part.delta.astype(np.float64))
         rows = split(read.run, phrases, variants, every).astype(self.dtype, copy=False)
-        if every:
-            rows = rows[mirror]
-        return rows
+        return rows[mirror] if every else rows
 
     def changed_outputs(self, read: Read, change: Change, tol: float, every: bool) -> Change:
         """The change of all outputs, from the first changed step until the state is back; or of the last output, one
@@ -649,10 +564,7 @@ class Cell(Recurrent):
         batch, x = read.batch, read.xs[0]
         T = batch.lengths[change.owner]
         steps = change.size + T - change.hi
-        count = len(steps)
-        if every:
-            count = int(steps.sum())
-        out = np.zeros((count, self.units), self.dtype)
+        out = np.zeros((int(steps.sum()) if every else len(steps), self.units), self.dtype)
         begins = np.cumsum(steps) - steps
         if not every:
             ended = np.flatnonzero(steps == 0)  # nothing follows what was left out: the output before it is the last
@@ -660,8 +572,7 @@ class Cell(Recurrent):
         some = np.flatnonzero(steps)
         if len(some):
             order, lengths = longest_first(steps[some])
-            if order is not None:
-                some = some[order]
+            some = some if order is None else some[order]
             rest = Batch(lengths)
             v = some[rest.owner]
             t = change.hi[v] + rest.step - change.size[v]  # step of the sequence, where it has its own input there
@@ -675,9 +586,7 @@ class Cell(Recurrent):
                 ids = np.where(is_own, batch.R + own, where)
                 run: Any = read.run.varied(change.rows, ids, rest, np.stack(start), every)
             else:
-                if len(read.order):
-                    where = read.order[where]
-                seen = x.vectors[where]
+                seen = x.vectors[read.order][where]
                 seen[is_own] = change.rows[own[is_own]]
                 others = [Packed(one.rows[change.owner[some]], vectors(rest.n)) for one in read.xs[1:]]
                 run = self._interpreted([Packed(seen, rest), *others], STRAIGHT, start)
@@ -687,34 +596,11 @@ class Cell(Recurrent):
                 out[some] = run.last_output
         return out, T
 
-    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
-        """`decomposed` by the kernels that the cell defines."""
-        raise missing(self, "_decomposed")
-
     def _output_before(self, read: Read, lo: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """(V, M) outputs of the step before step `lo` of the sequences `owner`."""
         if self.statement.is_state_output:
             return read.run.before(0, lo, owner)
         return read.output[read.batch.first[np.maximum(lo - 1, 0)] + owner] * (lo > 0)[:, None]
-
-    def with_affine_before(self, s: np.ndarray, t: np.ndarray) -> Any:
-        """The cell that takes x where this one takes s x + t; None where x is used otherwise than in U x + b."""
-        x, statement = self.statement.inputs[0], self.statement
-        change: dict[str, np.ndarray] = {}
-        uses = [node for node in statement.nodes if x in node.args]
-        terms = [term for node in statement.nodes for term in node.args]
-        names = [term.name for term in terms if term.op in ("matrix", "bias", "diagonal")]
-        for node in uses:
-            total = next((one for one in statement.nodes if one.op == "sum" and node in one.args), None)
-            bias = None if total is None else next((one for one in total.args if one.op == "bias"), None)
-            if node.op != "matrix" or bias is None or names.count(node.name) != 1 or names.count(bias.name) != 1:
-                return None
-            U = self.weights[node.name]
-            change[bias.name] = change.get(bias.name, self.weights[bias.name]) + U @ t
-            change[node.name] = U * s
-        if x in (statement.output, *statement.after):
-            return None
-        return type(self)(**{**self._values(), **change})
 
     @property
     def shown_nodes(self) -> dict[str, Operation]:
@@ -725,9 +611,8 @@ class Cell(Recurrent):
     def described(self) -> str:
         """For `inspect`: what is a gate and what a signal in each product, and how the cell runs."""
         why = uncovered(self.statement)
-        first = f"{self.statement.kind}, {self.inputs} to {self.outputs}"
-        if why:
-            first += f", run by NumPy: {why}"
+        by_numpy = f", run by NumPy: {why}" if why else ""
+        first = f"{self.statement.kind}, {self.inputs} to {self.outputs}{by_numpy}"
         return "\n".join([first, *(f"  {text}" for text in self.statement.products())])
 
 

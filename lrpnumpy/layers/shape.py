@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, one_of, whole
-from lrpnumpy.layers.base import Keep, Layer, Ran, Size, missing, needs_steps
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, needs_steps
 from lrpnumpy.layers.windows import padded
 from lrpnumpy.packed import Batch, Packed, Split
 from lrpnumpy.rules.propagation import Entry, Propagation
@@ -25,16 +25,14 @@ class Moved(Layer):
     came from is, or the middle one of several, the lower of two.
     """
 
+    # (batches, width) to the places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and
+    # columns, (R', M') each. And the batch of the outputs.
+    places: Any
+
     def sizes(self, x: Size) -> Size:
         """The size of the input, which must have steps."""
         needs_steps(x)
         return x
-
-    def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
-        """The places of the outputs in rows of `width` numbers, an index: rows (R',), or rows and columns, (R', M')
-        each. And the batch of the outputs.
-        """
-        raise missing(self, "places")
 
     def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, Any]:
         """The outputs; the trace is their places."""
@@ -205,17 +203,10 @@ class Slice(Moved):
             if (value := getattr(self, name)) is not None:
                 self._set(**{name: whole(value, f"Slice: {name}")})
         self._set(step=whole(self.step, "Slice: step", 1))
-        start, stop = self.start or 0, self.stop
-        if self.index is not None:
-            if (self.start, self.stop, self.step) != (None, None, 1):
-                raise LrpError("Slice: index excludes start, stop and step; pass either index or a range.")
-        elif stop is not None and (start < 0) == (stop < 0) and start >= stop:
-            raise LrpError(f"Slice: stop must lie behind start, got start {start} and stop {stop}.")
-        elif self.axis == "steps" and start < 0 and stop is not None and stop >= 0:
-            raise LrpError(
-                f"Slice: start must not count from the end where stop counts from the beginning, got {start} and "
-                f"{stop}; longer series would give fewer steps."
-            )
+        if self.index is not None and (self.start, self.stop, self.step) != (None, None, 1):
+            raise LrpError("Slice: index excludes start, stop and step; pass either index or a range.")
+        if self.axis == "steps" and not self._selected(1 << 60):
+            raise LrpError(f"Slice: stop must lie behind start in long series, got {self.start} and {self.stop}.")
 
     @property
     def by_step(self) -> bool:  # type: ignore[override]
@@ -226,42 +217,29 @@ class Slice(Moved):
         """The selected steps or features."""
         if self.axis == "steps":
             return super().sizes(x)._replace(steps=self.index is None)
-        width = len(self._features(x.width))
-        if not width:
+        selected = self._selected(x.width)
+        if not selected:
             given = f"start={self.start},stop={self.stop}" if self.index is None else f"index={self.index}"
             raise LrpError(f"{given} must leave at least one of the {x.width} features of the {x.source}.")
-        return x._replace(width=width)
+        return x._replace(width=len(selected))
 
-    def _features(self, width: int) -> np.ndarray:
-        """The selected features."""
-        every = np.arange(width)
+    def _selected(self, count: int) -> range:
+        """The selected ones of this number of steps or features; none where there are too few."""
+        every = range(count)
         if self.index is None:
             return every[self.start : self.stop : self.step]
-        return every[self.index : self.index + 1 or None] if -width <= self.index < width else every[:0]
-
-    def _first_and_count(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first selected step of sequences of these lengths, and the number of selected steps."""
-        start, stop = self.start or 0, self.stop
-        if self.index is not None:
-            needs = self.index + 1 if self.index >= 0 else -self.index
-            first = lengths + self.index if self.index < 0 else np.full_like(lengths, self.index)
-            count = np.ones_like(lengths)
-        else:
-            needs = max(start, 0) + 1 - min(stop or 0, 0)
-            first = np.maximum(lengths + start, 0) if start < 0 else np.minimum(start, lengths)
-            end = lengths if stop is None else np.where(stop < 0, lengths + stop, np.minimum(stop, lengths))
-            count = -((first - end) // self.step)
-        if (short := lengths[lengths < needs]).size:
-            raise LrpError(f"Slice: a series must have at least {needs} steps, got {short[0]}.")
-        return first, count
+        return every[self.index : self.index + 1 or None] if -count <= self.index < count else every[:0]
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The selected steps or features."""
         batch = batches[0]
         if self.axis == "features":
-            return (slice(None), self._features(width)), batch
-        first, count = self._first_and_count(batch.lengths)
-        after = Batch(count) if self.index is None else batch.ends
+            return (slice(None), np.array(self._selected(width))), batch
+        chosen = [self._selected(T) for T in batch.lengths.tolist()]
+        if not all(chosen):
+            raise LrpError(f"Slice: a series of {batch.lengths[-1]} steps is too short for {self!r}.")
+        after = batch.ends if self.index is not None else Batch(np.array([len(steps) for steps in chosen]))
+        first = np.array([steps[0] for steps in chosen])
         return batch.first[first[after.owner] + after.step * self.step] + after.owner, after
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:

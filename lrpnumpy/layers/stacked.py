@@ -1,4 +1,4 @@
-"""Cells whose arrays are stacked by gate, as files have them: GRU and RNN here, the LSTM in lstm.py."""
+"""Cells whose arrays are stacked by gate, as files have them: LSTM, GRU and RNN."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, float_array, one_of
+from lrpnumpy.kernels import lstm as kernels
+from lrpnumpy.kernels import lstm_decomposition, lstm_occlusion
+from lrpnumpy.kernels.inputs import Past
 from lrpnumpy.layers.base import Record, optional
-from lrpnumpy.layers.recurrent import Cell
+from lrpnumpy.layers.recurrent import Cell, Read
 from lrpnumpy.lazy import cached_property
+from lrpnumpy.packed import Batch, Change, Split
+from lrpnumpy.statement.compiled import CompiledRun
+
+BLOCK = 24_576  # numbers in the state of the variants that go through time together: they stay in the cache
 
 
 class StackedCell(Cell):
@@ -52,10 +59,9 @@ class StackedCell(Cell):
         """U (s x + t) + b."""
         return replace(self, U=self.U * s, b=self.b + self.U @ t)
 
-    def _start_text(self) -> str:
-        if any(one.any() for one in self.started):
-            return ", with a start state"
-        return ""
+    def described(self) -> str:
+        """One line for `inspect`."""
+        return f"{super(Cell, self).described()}, gates {' '.join(self.GATES)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,12 +112,6 @@ class GRU(StackedCell):
         n = s.apply(s.activation, s.sum(s.matrix("U_n", x), inner, s.bias("b_n")))
         return s.sum(s.product(s.complement(z), n), s.product(z, h))
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        reset = "after" if self.reset_after else "before"
-        gates = f"gates z r n with {self.recurrent_activation}, {self.activation}, reset {reset} the product"
-        return f"GRU, {self.inputs} to {self.units}, {gates}{self._start_text()}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RNN(StackedCell):
@@ -144,6 +144,79 @@ class RNN(StackedCell):
         (z,) = s.gates("h", x, h)
         return s.apply(s.activation, z)
 
-    def described(self) -> str:
-        """One line for `inspect`."""
-        return f"RNN, {self.inputs} to {self.units}, {self.activation}{self._start_text()}"
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LSTM(StackedCell):
+    """One direction of an LSTM: `U` (4,H,D), `W` (4,H,H), `b` (4,H) or None for no bias; gates i, f, g, o.
+
+    i, f, o = recurrent_activation(W h_prev + U x + b), g = activation(...), c = f c_prev + i g,
+    h = o activation(c). `h0` and `c0` (H,) are the state before the first step, zero by default. `activation` and
+    `recurrent_activation` are names that `Dense` takes.
+
+    LRP: each gate's pre-activation is one sum; c is a sum of the products (f, c_prev) and (i, g); h is the product
+    (o, activation(c)). Contextual decomposition: Murdoch, Liu & Yu, ICLR 2018, who do not split o.
+    """
+
+    U: np.ndarray
+    W: np.ndarray
+    b: np.ndarray | None = None  # type: ignore[assignment]
+    h0: np.ndarray | None = None
+    c0: np.ndarray | None = None
+    activation: str = "tanh"
+    recurrent_activation: str = "sigmoid"
+
+    states: ClassVar[tuple[str, ...]] = ("h", "c")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("", ":last", ":cell")
+    GATES: ClassVar[str] = "ifgo"
+    KERNELS: ClassVar[Any] = kernels
+    _MORE_KERNELS: ClassVar[Any] = {"states": [lstm_occlusion.run], "parts": [lstm_decomposition.decompose]}
+
+    def __post_init__(self) -> None:
+        self._check({"b": (4, -1), "h0": (-1,), "c0": (-1,)}, ("activation", "recurrent_activation"))
+
+    @staticmethod
+    def step(s: Any, x: Any, h: Any, c: Any) -> Any:
+        """The formulas above."""
+        i, f, g, o = s.gates("ifgo", x, h)
+        i, f, o = (s.apply(s.recurrent_activation, z) for z in (i, f, o))
+        c = s.sum(s.product(f, c), s.product(i, s.apply(s.activation, g)))
+        return s.product(s.whole(o), s.apply(s.activation, c)), c
+
+    @property
+    def _codes(self) -> tuple[int, ...]:
+        return ACTIVATIONS[self.activation].code, ACTIVATIONS[self.recurrent_activation].code
+
+    def varied(self, read: Read, change: Change, tol: float, every: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs of the variants of an occlusion, by a kernel that runs them from the states of their sequences."""
+        V, H, run = len(change.owner), self.units, read.run
+        if not isinstance(run, CompiledRun) or not lstm_occlusion.run.ready(self.dtype, V * H):
+            return super().varied(read, change, tol, every)
+        Q = change.rows @ run.program.U.T + run.program.b.ravel()
+        index = np.arange(len(Q)) if change.picked is None else change.picked
+        steps = change.size + run.batch.lengths[change.owner] - change.hi
+        kept_at = np.cumsum(steps) - steps
+        out, done = np.zeros((int(steps.sum()) if every else V, H), self.dtype), np.empty(V, np.int64)
+        lstm_occlusion.run(
+            Past(run.kept, run.batch.first, run.states[0], run.states[1], read.xs[0].rows), run.program.ahead,
+            np.array((change.owner, change.lo, change.hi, change.size, change.own, kept_at), np.int64), Q, index,
+            change.stride, self.dtype.type(tol), int(every), out, done,
+        )  # fmt: skip
+        return out, done
+
+    def _decomposed(self, read: Read, part: Split, way: int, every: bool) -> np.ndarray:
+        """beta of the last states (V, H), or of every step in the rows of a batch of variants."""
+        V, H, run, dtype = len(part.owner), self.units, read.run, self.dtype
+        T = run.batch.lengths[part.owner]
+        seen = read.xs[0].vectors[read.order]
+        variants = Batch(T)
+        rows = variants.starts + (T - 1) * (way < 0)
+        beta_x = seen[:1] if part.beta is None else variants.unpack(part.beta.rows)
+        out = np.zeros((variants.R if every else V, H), dtype)
+        b = self.b + self.U @ part.delta
+        room = min(V * H, max(BLOCK, H)) // lstm_decomposition.LANES + 5  # padded: see the kernel
+        lstm_decomposition.decompose(
+            Past(run.kept, run.batch.first, run.states[0], run.states[1], seen), run.program.ahead, b, beta_x,
+            np.array((part.owner, part.start, part.stop, part.since, rows), np.int64), way, int(part.beta is not None),
+            int(every), out, np.zeros((8, room * lstm_decomposition.LANES), dtype),
+        )  # fmt: skip
+        return variants.pack(out) if every else out

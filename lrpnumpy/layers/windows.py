@@ -1,4 +1,4 @@
-"""Windows over the steps, for convolutions and pools.
+"""Windows over the steps, for convolutions and pools; and the pools.
 
 A window has `width` places, `dilation` steps apart; the next one begins `stride` steps later. With padding the first
 windows begin before the first step. Width 3, stride 2 and one step of padding on each side, over the steps 0 to 4:
@@ -11,14 +11,17 @@ windows begin before the first step. Width 3, stride 2 and one step of padding o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of, shown, whole
-from lrpnumpy.layers.base import Layer, Ran, missing
+from lrpnumpy.checks import LrpError, shown, whole
+from lrpnumpy.layers.base import Keep, Layer, Ran, Size, needs_steps
 from lrpnumpy.packed import Batch, Change, Packed, Split
+from lrpnumpy.rules.propagation import Entry, Propagation, back_through_sum
+from lrpnumpy.rules.sums import Gathered
 
 
 class WindowSteps(NamedTuple):
@@ -84,13 +87,13 @@ def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
     kind = type(layer).__name__
     layer._set(**{name: whole(getattr(layer, name), f"{kind}: {name}", least) for name, least in names.items()})
     padding = layer.padding
-    if isinstance(padding, str):
-        one_of(padding, f"{kind}: padding", paddings)
-        return
-    if not isinstance(padding, Sequence) or len(padding) != 2:
+    if isinstance(padding, Sequence) and not isinstance(padding, str) and len(padding) == 2:
+        layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
+    elif padding not in paddings:
         listed = ", ".join(map(repr, paddings))
-        raise LrpError(f"{kind}: padding must be {listed}, or a pair of steps (left, right), got {shown(padding)}.")
-    layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
+        raise LrpError(
+            f"{kind}: padding must be one of {listed}, or a pair of steps (left, right), got {shown(padding)}."
+        )
 
 
 class View(NamedTuple):
@@ -135,14 +138,8 @@ def _view(windows: WindowSteps, lengths: bytes) -> View:
 class Windowed(Layer):
     """A layer whose outputs are functions of windows over the steps."""
 
-    @property
-    def windows(self) -> WindowSteps:
-        """How the windows follow one another."""
-        raise missing(self, "windows")
-
-    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Outputs (Q, M) of Q windows whose positions are these rows (Q, width) of x (R, D); R is padding."""
-        raise missing(self, "of_windows")
+    windows: Any  # how they follow one another
+    of_windows: Any  # (x, rows) to outputs (Q, M) of Q windows at these rows (Q, width) of x (R, D); R is padding
 
     def least(self, steps: int) -> int:
         """The number of input steps needed for this number of windows."""
@@ -195,3 +192,119 @@ class Windowed(Layer):
         start, stop = (ordered.searchsorted(offset + step) - first for step in (part.start, part.stop))
         since, _ = windows.reaching(part.since, part.since, before.lengths[part.owner])
         return Split(beta, delta, part.owner, start, stop, np.minimum(since, start))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pool(Windowed):
+    """What the pools share: `size` steps, the next window `stride` steps later, by default where this one ends."""
+
+    size: int
+    stride: int | None = None
+    padding: str | tuple[int, int] = "valid"
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self._set(stride=self.size)
+        checked(self, {"size": 1, "stride": 1}, ("valid", "same"))
+        if not isinstance(self.padding, str) and max(self.padding) >= self.size:
+            kind = type(self).__name__
+            raise LrpError(f"{kind}: padding must be less than the size, {self.size}, got {self.padding!r}.")
+
+    @property
+    def windows(self) -> WindowSteps:
+        """How the windows follow one another."""
+        return WindowSteps(self.size, self.stride, 1, self.padding)  # type: ignore[arg-type]
+
+    def sizes(self, x: Size) -> Size:
+        """The same width."""
+        needs_steps(x)
+        return x
+
+    def forward(self, xs: Sequence[Packed], keep: Keep) -> tuple[Packed, View]:
+        """The outputs; the trace is the windows."""
+        view = self.view(xs[0].batch)
+        return Packed(self.of_windows(xs[0].rows, view.rows), view.batch), view
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaxPool1D(Pool):
+    """The largest value of each window, for each feature. All relevance goes to the first step that has it.
+
+    DeepLIFT: to each step of a window the fraction of the line from the reference on which it is the largest.
+
+    A window has `size` steps and begins every `stride` steps, by default where the last one ends.
+    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps, which never win.
+    """
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M)."""
+        candidates = padded(x, -np.inf)
+        return reduce(np.maximum, (candidates.take(some, axis=0) for some in rows.T))
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """The winner takes all; with a reference, each step its fraction."""
+        x, y = ran.inputs[0].rows, ran.outputs[0].rows
+        if how.has_reference:
+            weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
+            return [ran.trace.spread((R * weights).swapaxes(0, 1))]
+        candidates = padded(x, -np.inf)
+        R_x = np.zeros_like(candidates)
+        for rows in ran.trace.rows.T:  # no two windows have the same step at one of their places
+            share = R * (candidates.take(rows, axis=0) == y)
+            R_x[rows] += share
+            R = R - share
+        return [R_x[:-1]]
+
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
+        """The winner's beta."""
+        part, x, y = parts[0], ran.inputs[0], ran.outputs[0]
+        beta = part.written(x)
+        view = self.view(beta.batch)
+        won = _seen(x.rows, ran.trace.rows).argmax(axis=1)  # place in each window
+        won = part.true(Packed(won, y.batch), view.batch)
+        rows = beta.rows[np.take_along_axis(view.rows, won, axis=1), np.arange(won.shape[1])]
+        return (self.part_after(ran, parts, Packed(rows, view.batch), part.delta),)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AvgPool1D(Pool):
+    """The mean of each window. LRP: a sum of terms. Contextual decomposition: the mean of each part.
+
+    A window has `size` steps and begins every `stride` steps, by default where the last one ends.
+    `padding` is "valid" for none, "same" as in Keras, or (left, right) steps. The mean is over the steps that are not
+    padding, as in Keras; with `count_padding` padding is zeros that count, as in PyTorch.
+    """
+
+    count_padding: bool = False
+
+    def of_windows(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Outputs (Q, M)."""
+        return padded(x, 0).take(rows, axis=0).sum(axis=1) / self._divisor(rows, len(x), x.dtype)
+
+    def _divisor(self, rows: np.ndarray, R: int, dtype: np.dtype) -> Any:
+        """What the sum over each window is divided by, (Q, 1) or a number."""
+        if self.count_padding:
+            return dtype.type(self.size)
+        return (rows < R).sum(axis=1, keepdims=True).astype(dtype)  # steps that are not padding
+
+    def backward(self, ran: Ran, R: np.ndarray, how: Propagation, entry: Entry) -> list[np.ndarray]:
+        """Each step receives its share of the sum."""
+        x, view = ran.inputs[0].rows, ran.trace
+        divisor = self._divisor(view.rows, len(x), x.dtype)
+
+        def spread(s: np.ndarray) -> np.ndarray:
+            return view.spread((s / divisor)[:, None].repeat(self.size, axis=1))
+
+        mean = Gathered(x, lambda a: self.of_windows(a, view.rows), spread)
+        return back_through_sum(how, R, ran.outputs[0], [mean], entry)
+
+    def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
+        """The mean of beta."""
+        part = parts[0]
+        beta, _ = self.forward([part.written(ran.inputs[0])], None)
+        return (self.part_after(ran, parts, beta, part.delta),)
+
+
+def _seen(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(Q, width, M) candidates of each window; padding is -inf."""
+    return padded(x, -np.inf).take(rows, axis=0)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lrpnumpy.checks import LrpError, non_negative, one_of, shown
-from lrpnumpy.kernels import ledger
+from lrpnumpy.kernels import sums
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
@@ -236,7 +236,7 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
                 books[0] += one.batch.sums(one.relevance)
     if versus is None:
         versus = -1
-    ledger.close(
+    sums.close(
         kept, question.scores, columns.targets, versus, first.relevance, first.batch.owner, *_limits(kept.dtype),
         books, sound,
     )  # fmt: skip

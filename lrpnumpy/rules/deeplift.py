@@ -66,10 +66,7 @@ DEEPLIFT, REFERENCE = DifferencePropagation(), DifferencePropagation(is_referenc
 def _given(name: str, reference: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     """The reference's values, which a layer must pass along."""
     if not reference:
-        raise LrpError(
-            f"DeepLIFT: how.{name} needs the reference's values as well; pass how.{name}(*ran.both(...)), "
-            "see docs/howto/extend.md."
-        )
+        raise LrpError(f"DeepLIFT: how.{name} needs the reference's values as well; pass how.{name}(*ran.both(...)).")
     return reference
 
 

@@ -110,12 +110,7 @@ class Relevance(Propagation):
     times_input: ClassVar[bool] = True
     holds_weights: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        product: Rule,
-        rule: SumRule,
-        holds_attention: bool = True,
-    ) -> None:
+    def __init__(self, product: Rule, rule: SumRule, holds_attention: bool = True) -> None:
         self._product, self.eps, self.holds_attention = product, rule.eps, holds_attention
         if type(rule) is Epsilon:
             self.code = product._code

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lrpnumpy.activations import ACTIVATIONS, Elementwise
-from lrpnumpy.kernels import sums
+from lrpnumpy.kernels import steps, sums
 from lrpnumpy.packed import Batch, Packed
 from lrpnumpy.rules.sums import Bias, SumRule, Term, distribute
 
@@ -95,6 +95,10 @@ class Propagation:
         reference: x of a reference, where there is one.
         """
         return x.argmax(axis=0) == np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
+
+
+GRADIENT = Propagation()  # gain 1, product (signal, gate), slope F'
+GRADIENT.code = steps.GRADIENT
 
 
 class Entry:

@@ -25,9 +25,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, non_negative, numbers, shown
+from lrpnumpy.checks import LrpError, non_negative, shown
+from lrpnumpy.kernels import sums
 from lrpnumpy.meant import called
 
+inverse = sums.inverses
 Mode = tuple[tuple[Callable[[np.ndarray], np.ndarray], str], ...]
 
 
@@ -55,19 +57,6 @@ POSITIVE: Mode = ((_above, "positive"), (_below, "negative"))
 NEGATIVE: Mode = ((_above, "negative"), (_below, "positive"))
 SQUARE: Mode = ((np.ones_like, "square"),)
 FLAT: Mode = ((np.ones_like, "one"),)
-
-
-def inverse(z: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """1 / stab(z), and the share eps / (|z| + eps) of the stabilizer; (0, 1) if the denominator is exactly 0."""
-    size = abs(z) + z.dtype.type(eps)
-    if size.all():
-        over = 1 / size
-        lost = z.dtype.type(eps) * over
-    else:
-        dead = size == 0
-        over = np.where(dead, z.dtype.type(0), 1 / np.where(dead, z.dtype.type(1), size))
-        lost = np.where(dead, z.dtype.type(1), z.dtype.type(eps) * over)
-    return np.copysign(over, z + z.dtype.type(0)), lost  # -0 + 0 is +0, and has the sign +1
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
@@ -201,9 +190,16 @@ class ZBox(SumRule):
     conserves: ClassVar[Any] = True
 
     def __post_init__(self) -> None:
-        low, high = (_bound(getattr(self, name), f"ZBox: {name}") for name in ("low", "high"))
-        if low.ndim > 1 or high.ndim > 1 or not (low <= high).all():
-            raise LrpError(f"ZBox: low must be at most high, got {shown(self.low)} and {shown(self.high)}.")
+        try:
+            low, high = (np.array(value, np.float64) for value in (self.low, self.high))
+            is_right = max(low.ndim, high.ndim) <= 1 and np.isfinite(high - low).all() and (low <= high).all()
+        except (TypeError, ValueError):
+            is_right = False
+        if not is_right:
+            raise LrpError(
+                "ZBox: low and high must each be a number or one for each feature, low at most high, got "
+                f"{shown(self.low)} and {shown(self.high)}."
+            )
         for name, value in {"low": low, "high": high, "eps": non_negative(self.eps, "ZBox: eps")}.items():
             object.__setattr__(self, name, value)
 
@@ -224,15 +220,6 @@ class ZBox(SumRule):
             return np.full_like(x, -bound)
 
         return negated
-
-
-def _bound(value: Any, what: str) -> np.ndarray:
-    try:
-        return numbers(np.asarray(value), what, np.dtype(np.float64))
-    except ValueError as error:
-        if isinstance(error, LrpError):
-            raise
-        raise LrpError(f"{what} must be a number or one for each feature, got {shown(value)}.") from None
 
 
 # -- terms of a sum ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ With R the message at an operation, and gain, product and slope those of the pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,20 +26,15 @@ from lrpnumpy.statement.trace import FUNCTIONS, Axes, Operation
 
 
 class MessageFlow:
-    """Messages through the operations of a step. A subclass decides whether they are arrays or symbols."""
+    """Messages through the operations of a step. A subclass decides whether they are arrays or symbols.
 
-    # A subclass defines where messages go, what absorbs them, and the numbers of the operations.
-    give: Any
-    keep: Any
-    value: Any
-    weights: Any
-    through_matrix: Any
-    gain: Any
-    slope: Any
-    shares: Any
-    winning: Any
-    _total: Any
-    _norm: Any
+    It defines where messages go (`give`, `through_matrix`), what absorbs them (`keep`), the numbers of the operations
+    (`value`, `weights`, `gain`, `slope`, `shares`, `winning`), and `_total` and `_norm`.
+    """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, how: Any) -> None:
         self.how = how
@@ -179,10 +174,8 @@ class ArrayFlow(MessageFlow):
 
     def winning(self, node: Operation) -> Any:
         """The shares of the two operands of a maximum."""
-        values = [np.stack(np.broadcast_arrays(*(self.value(one, node.axes) for one in node.args)))]
-        if self.reference is not None:
-            values.append(np.stack(np.broadcast_arrays(*self._reference(node.args, node.axes))))
-        return self.how.winning(*values)
+        values = [self.value(one, node.axes) for one in node.args], self._reference(node.args, node.axes)
+        return self.how.winning(*(np.stack(np.broadcast_arrays(*some)) for some in values if some))
 
     def _sum(self, node: Operation, R: np.ndarray) -> None:
         if self.how.rule is None:
@@ -265,10 +258,7 @@ def back(
 ) -> Arrived:
     """Propagate `R_output` (R, M), at the outputs of every row, and `R_last`, at the last states, to the inputs."""
     statement, batch = run.statement, run.batch
-    carry = [np.zeros(one.shape) for one in run.start]
-    for message, given in zip(carry, R_last, strict=False):
-        if given is not None:
-            message += given
+    carry = [np.zeros(one.shape) if R is None else R.astype(float) for one, R in zip(run.start, R_last, strict=True)]
     early = ArrayFlow(run, how, slice(0, batch.R), entry, reference)
     states = [np.empty(run.values[node].shape) for node in statement.after] if want_states else []
     late = [node for node in reversed(statement.nodes) if statement.sources[node]]
@@ -283,8 +273,7 @@ def back(
         for node in late:
             flow.through(node)
         for k, node in enumerate(statement.after):
-            zero = np.zeros(flow.count)
-            arrived = flow.passed.get(node, flow.messages.get(node, zero))
+            arrived = flow.passed.get(node, flow.messages.get(node, np.zeros(flow.count)))
             if want_states:
                 states[k][rows] = arrived
             flow.see(arrived)

@@ -55,20 +55,14 @@ _by_text: dict[str, Kernel] = {}
 def _kernel(text: str, name: str) -> Kernel:
     """The kernel of a text; one text is one kernel, whatever cell and rule it was made for."""
     if text not in _by_text:
-        _by_text[text] = _load(text, name)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        file = f"<generated>/{name}-{digest}.py"  # the name of the cached kernel
+        names = dict(KERNEL_NAMES)
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        exec(compile(text, file, "exec"), names)
+        kernel = _by_text[text] = Kernel(names[text[4 : text.index("(")]])
+        kernel.name = name
     return _by_text[text]
-
-
-def _load(text: str, name: str) -> Kernel:
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    file = f"<generated>/{name}-{digest}.py"  # the name of the cached kernel
-    names = dict(KERNEL_NAMES)
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    exec(compile(text, file, "exec"), names)
-    function = names[text[4 : text.index("(")]]
-    kernel = Kernel(function)
-    kernel.name = name
-    return kernel
 
 
 _made: dict[str, Kernels] = {}
@@ -91,16 +85,6 @@ def kernels_of(statement: Statement) -> Kernels:
             {rule: (one.lo, one.hi) for rule, one in backward.items()},
         )
     return _made[key]
-
-
-class Written(NamedTuple):
-    """What a forward pass of one rule writes."""
-
-    kinds: int  # coefficients per unit and step
-    width: int  # saved values per unit and step
-    wants: list[bool]  # whether each state is wanted of all steps, not only of the last
-    bits: int  # the same as one number
-    code: int  # of the coefficients
 
 
 class CellProgram:
@@ -127,14 +111,12 @@ class CellProgram:
         P = np.stack([arrays[term.name] for term in plan.vectors] or [zero])
         kinds = np.array(codes or [0], np.int64)
         self.ahead = Weights(_packed(U.transpose(0, 2, 1)), _packed([one.T for one in W]), P, kinds)
-        self._U_back = _packed(U)
-        self.back = Weights(self._U_back, _packed(W), P, kinds)
-        self._stored: dict[tuple[str, int, bool], Written] = {}
-        self._backward: dict[str, tuple[Kernel, Weights]] = {}
-        # Arrays that kernels do not look at.
-        self.no_numbers, self.no_rows, self.no_steps = (
-            np.zeros(shape, dtype) for shape in (1, (1, self.H), (1, 1, self.H))
-        )
+        U_back, W_back = _packed(U), _packed(W)
+        self.backward: dict[str, tuple[Any, Weights]] = {  # by rule: the kernel, the weights of what receives anything
+            rule: (self.kernels.backward[rule], Weights(U_back[lo:hi], W_back, P, kinds))
+            for rule, (lo, hi) in self.kernels.blocks.items()
+        }
+        self._stored: dict[tuple[str, int, bool], tuple[int, int, list[bool], int, int]] = {}
         for array in (self.b, self.bias_row, P, kinds):
             array.setflags(write=False)
         self._tables: WeakKeyDictionary[Any, np.ndarray] = WeakKeyDictionary()
@@ -145,16 +127,10 @@ class CellProgram:
             self._tables[embedding] = embedding.E @ self.U.T + self.b.ravel()
         return self._tables[embedding]
 
-    def backward(self, rule: str) -> tuple[Kernel, Weights]:
-        """The backward kernel of a rule, and its weights: of the sums that receive anything."""
-        rule = SHARED.get(rule, rule)
-        if rule not in self._backward:
-            lo, hi = self.kernels.blocks[rule]
-            self._backward[rule] = self.kernels.backward[rule], self.back._replace(U=self._U_back[lo:hi])
-        return self._backward[rule]
-
-    def stored(self, rule: str, keep: int, every: bool) -> Written:
-        """What a forward pass writes."""
+    def stored(self, rule: str, keep: int, every: bool) -> tuple[int, int, list[bool], int, int]:
+        """What a forward pass writes: the number of coefficients and of saved values per unit and step; which states
+        are wanted of all steps, not only of the last, also as one number; and the code of the coefficients.
+        """
         key = (rule, keep, every)
         if key not in self._stored:
             plan = self.plan
@@ -165,35 +141,29 @@ class CellProgram:
             kinds, code = self.kernels.kinds[SHARED.get(rule, rule)], CODES[rule]
             if rule == "deeplift":  # its coefficients also need the reference's values
                 kinds, code = 0, CODES["none"]
-            self._stored[key] = Written(kinds, (0, self.G, plan.width)[keep], wants, bits, code)
+            self._stored[key] = kinds, (0, self.G, len(plan.slots))[keep], wants, bits, code
         return self._stored[key]
 
-    def rows(self, x: Packed, order: np.ndarray) -> BatchRows:
-        """A batch as kernels take it."""
-        is_mirrored = 1
-        if not len(order):
-            is_mirrored, order = 0, NO_ROWS
-        if x.words is None:
-            return BatchRows(x.rows, x.batch.first, order, NO_ROWS, self.bias_row, is_mirrored, 0)
-        return BatchRows(x.rows, x.batch.first, order, x.words.ids, self.projected(x.words.embedding), is_mirrored, 1)
+    def rows(self, x: Packed, order: Any) -> BatchRows:
+        """A batch as kernels take it. `order`: the row of x for each row, or a slice of all."""
+        ids, table = NO_ROWS, self.bias_row
+        if x.words is not None:
+            ids, table = x.words.ids, self.projected(x.words.embedding)
+        is_mirrored = isinstance(order, np.ndarray)
+        read = order if is_mirrored else NO_ROWS
+        return BatchRows(x.rows, x.batch.first, read, ids, table, int(is_mirrored), int(x.words is not None))
 
     def run(
         self, rows: BatchRows, batch: Batch, rule: str, eps: float, keep: int, every: bool, start: Any
     ) -> CompiledRun:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
-        stored = self.stored(rule, keep, every)
-        states = tuple([np.empty((n + R * is_wanted, H), dtype) for is_wanted in stored.wants])
+        kinds, width, wants, bits, code = self.stored(rule, keep, every)
+        states = tuple([np.empty((n + R * is_wanted, H), dtype) for is_wanted in wants])
         if len(start) < len(states):  # the output is not a state
             start = np.concatenate((start, np.zeros_like(start[:1])))
-        K = kept = self.no_numbers
-        if stored.kinds:
-            K = np.empty(stored.kinds * R * H, dtype)
-        if stored.width:
-            kept = np.empty(stored.width * R * H, dtype)
-        self.kernels.forward(
-            rows, self.ahead, start, dtype.type(eps), stored.code, keep, stored.bits, K, kept, states
-        )  # fmt: skip
+        K, kept = np.empty(kinds * R * H, dtype), np.empty(width * R * H, dtype)
+        self.kernels.forward(rows, self.ahead, start, dtype.type(eps), code, keep, bits, K, kept, states)
         return CompiledRun(self, rows, batch, rule, states, K, kept)
 
 
@@ -254,14 +224,10 @@ class CompiledRun(NamedTuple):
         if self.rule in ("none", "deeplift"):
             return NotImplemented
         batch, kinds, H = x.batch, len(self.K) // (self.batch.R * self.program.H), self.program.H
-        states = []
-        for one in self.states:
-            if len(one) > 1:
-                one = np.concatenate((one[:1].repeat(batch.n, axis=0), one[1:][batch.step]))
-            states.append(one)
+        rows = np.append(np.zeros(batch.n, np.int64), 1 + batch.step)
+        states = [one[rows] if len(one) > 1 else one for one in self.states]
         K = np.empty(kinds * batch.R * H, self.K.dtype)
-        rows = self.program.rows(x, NO_ROWS[:0])
-        wide = self._replace(batch=batch, rows=rows, states=tuple(states), K=K)
+        wide = self._replace(batch=batch, rows=self.program.rows(x, slice(None)), states=tuple(states), K=K)
         for new, old in zip(wide.by_step(K, kinds), self.by_step(self.K, kinds), strict=False):
             new[:] = old
         return wide
@@ -288,36 +254,31 @@ class CompiledRun(NamedTuple):
         states."""
         program, n, R = self.program, self.batch.n, self.batch.R
         H, dtype, count, states = program.H, program.dtype, len(self.states), program.plan.count
-        kernel, weights = program.backward(self.rule)
+        kernel, weights = program.backward[SHARED.get(self.rule, self.rule)]
         K = self.K
         if reference is not None:
             K = np.empty(program.kernels.kinds["deeplift"] * R * H, dtype)
             program.kernels.mean_slopes(
                 self.kept, reference.kept, self.states, reference.states, self.batch.first, program.ahead.P, K
             )
-        flat, cube = program.no_rows, program.no_steps
-        last, arrived = cube, cube
-        for k, one in enumerate(R_last):
-            if one is not None:
-                if last is cube:
-                    last = np.zeros((count, n, H), dtype)
-                last[k] = one
-        every = flat if R_output is None else np.ascontiguousarray(R_output, dtype)
-        if entry.states is not None:
-            arrived = np.empty((count, R, H), dtype)
-        start = np.empty((count, n, H), dtype)
-        given = (int(last is not cube), int(every is not flat), int(arrived is not cube))
-        sent = Messages(last, every, R_x, arrived, start, *given)
+        last, start = np.zeros((count, n, H), dtype), np.empty((count, n, H), dtype)
+        for message, given in zip(last, R_last, strict=False):
+            if given is not None:
+                message[:] = given
+        every = np.zeros((1, H), dtype) if R_output is None else np.ascontiguousarray(R_output, dtype)
+        wants_states = entry.states is not None
+        arrived = np.empty((count, R if wants_states else 1, H), dtype)
+        sent = Messages(last, every, R_x, arrived, start, int(R_output is not None), int(wants_states))
         kernel(self.rows, weights, program.b, K, self.states, CODES[self.rule], sent, entry.array)
         return start[:states], arrived[:states]
 
 
-def longest_of(x: Packed, order: np.ndarray) -> Packed | None:
+def longest_of(x: Packed, order: Any) -> Packed | None:
     """The longest sequence in reading order, if all others are what it begins with; else None."""
     rows, batch = x.rows, x.batch
     if batch.n == 1 or (rows[: batch.n] != rows[0]).any():  # a quick look at the first step of each
         return None
-    seen = rows[order] if len(order) else rows
+    seen = rows[order]
     longest = seen[batch.first[:-1]]
     if not (seen == longest[batch.step]).all():
         return None

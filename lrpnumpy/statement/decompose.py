@@ -80,9 +80,7 @@ class _Split:
         return self._settled(*self.parts[node])
 
     def _settled(self, a: Any, b: Any) -> Any:
-        if isinstance(b, int):
-            return a
-        return a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
+        return a if isinstance(b, int) else a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
 
     def _part(self, node: Operation, which: int, axes: Axes) -> Any:
         part = self.parts[node][which]
@@ -123,11 +121,7 @@ class _Split:
         """
         arrays, source = self.run.arrays, node.args[0]
         scale = normed(self.value(source), node.eps).r * arrays[node.name]
-        a, b = self.parts[source]
-        if not isinstance(a, int):
-            a = (a - a.mean(axis=-1, keepdims=True)) * scale
-        if not isinstance(b, int):
-            b = (b - b.mean(axis=-1, keepdims=True)) * scale
+        a, b = (v if isinstance(v, int) else (v - v.mean(axis=-1, keepdims=True)) * scale for v in self.parts[source])
         return a, b + arrays[node.beta][None] if node.beta else b
 
     def _linear(self, node: Operation, which: int) -> Any:

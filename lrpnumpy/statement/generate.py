@@ -14,7 +14,7 @@ closed tables in `trace.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,34 +117,21 @@ class Loop:
         self.lines: list[str] = []
         self.stores: dict[str, str] = {}
         self._names: dict[tuple[Operation, str], Any] = {}
-        self._known: dict[Any, Any] = {}
+        self._known: dict[str, tuple[Symbol, ...]] = {}
         self._reads: set[str] = set()
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
+    def unpacked(self, text: str, count: int = 1) -> tuple[Symbol, ...]:
+        """The numbers that an expression returns, computed once."""
+        if text not in self._known:
+            letters = "abc"[:count] if count > 1 else [""]
+            names = [f"v{len(self.lines)}{letter}" for letter in letters]
+            self.lines.append(f"{', '.join(names)} = {text}")
+            self._known[text] = tuple(Symbol(self, name) for name in names)
+        return self._known[text]
 
     def symbol(self, text: str) -> Symbol:
         """The value of an expression."""
-
-        def write() -> Symbol:
-            name = f"v{len(self.lines)}"
-            self.lines.append(f"{name} = {text}")
-            return Symbol(self, name)
-
-        return self.once(text, write)
-
-    def unpacked(self, text: str, count: int) -> tuple[Symbol, ...]:
-        """The numbers that a function returns together."""
-
-        def write() -> tuple[Symbol, ...]:
-            names = [f"v{len(self.lines)}{letter}" for letter in "abc"[:count]]
-            self.lines.append(f"{', '.join(names)} = {text}")
-            return tuple(Symbol(self, name) for name in names)
-
-        return self.once(text, write)
+        return self.unpacked(text)[0]
 
     def read(self, array: str) -> Symbol:
         """The number of an array."""
@@ -224,14 +211,14 @@ class SymbolFlow(MessageFlow):
                 self.through(node)
         for k, state in enumerate(self.plan.statement.states):
             self._record(("state", k), self.messages.get(state, 0))
-        return {target: value for target, value in self.targets.items() if not (isinstance(value, int) and value == 0)}
+        return {target: value for target, value in self.targets.items() if value != 0}
 
     def _record(self, target: Any, value: Any) -> None:
         self.targets[target] = self.targets.get(target, 0) + value
 
     def give(self, node: Operation, R: Any, axes: Axes) -> None:
         """Add a message to those of a node."""
-        if not (isinstance(R, int) and R == 0):
+        if R != 0:
             self.messages[node] = self.messages.get(node, 0) + R
 
     def keep(self, which: int, amount: Any) -> None:
@@ -318,9 +305,7 @@ class Plan:
         self.output_at = self.after.index(resolve(statement.output))
         sums = [node for node in self.nodes if any(term.op == "matrix" for term in node.args)]
         self.x_terms = {  # of every sum with a matrix of the input, that matrix
-            node: next(term for term in node.args if term.op == "matrix" and term.args[0] is x)
-            for node in sums
-            if any(term.op == "matrix" and term.args[0] is x for term in node.args)
+            node: term for node in sums for term in node.args if term.op == "matrix" and term.args[0] is x
         }
         self.x_sums = list(self.x_terms)
         self.products = [  # all other matrix products: sum, term, value that is multiplied
@@ -342,11 +327,6 @@ class Plan:
     def fed(self) -> list[int]:
         """The states that matrices multiply."""
         return [k for k, state in enumerate(self.statement.states) if any(v is state for _, _, v in self.products)]
-
-    @property
-    def width(self) -> int:
-        """Values per unit and step that have an array."""
-        return len(self.slots)
 
     def _levels(self, inner: list[Operation]) -> dict[Operation, int]:
         """How many matrix products inside the step come before each value."""
@@ -395,7 +375,7 @@ class Plan:
 
     def forward(self, rules: Sequence[Coefficients]) -> str:
         """The text of the forward kernel, with the coefficients of some rules."""
-        count, G, width = len(self.after), len(self.x_sums), self.width
+        count, G, width = len(self.after), len(self.x_sums), len(self.slots)
         loops = [self.values_loop(level) for level in range(self.top + 1)]
         every = [*loops, *(loop for one in rules for loop in one.loops)]
         read = {name for loop in every for name in loop.states_read}
@@ -410,7 +390,7 @@ class Plan:
         for k in range(count):
             other = "np.empty((2 * n_0, H), K.dtype)" if moves[k] else f"states[{k}]"
             out(1, f"all_{k} = every >> {k} & 1 == 1", f"states_{k} = states[{k}] if all_{k} else {other}")
-            out(1, f"begin_with(start[{k}], states_{k}[:n_0])")
+            out(1, f"repeat(flat(start[{k}]), flat(states_{k}[:n_0]))")
         out(1, f"now = np.empty({width} * n_0 * H, K.dtype)", "for t in range(first.size - 1):")
         out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
         for k in range(count):
@@ -455,9 +435,8 @@ class Plan:
             lines = [f"project({k}, t, rows, weights.U, room, {z})"]
             lines += ["if keep == 1:", f"    copy({z}, part(kept, ({G} * row + {k} * n) * H, m))"]
         else:
-            biases = [term for term in node.args if term.op == "bias"]
-            lines = [f"copy(part({self.vectors[biases[0]]}, 0, m), {z})" if biases else f"fill({z}, zero)"]
-            lines += [f"add(part({self.vectors[bias]}, 0, m), {z})" for bias in biases[1:]]
+            lines = [f"fill({z}, zero)"]
+            lines += [f"add(part({self.vectors[term]}, 0, m), {z})" for term in node.args if term.op == "bias"]
         for k, (one, _, v) in enumerate(self.products):
             if one is node:
                 source = f"before_{states.index(v)}" if v in states else self.arrays[v]
@@ -477,7 +456,7 @@ class Plan:
     def mean_slopes(self, coefficients: Coefficients) -> str:
         """The text of the kernel of DeepLIFT's coefficients, from the saved values of the inputs and of the
         references."""
-        count, width = len(self.after), self.width
+        count, width = len(self.after), len(self.slots)
         out = Text(
             f"def mean_slopes(kept: R1, kept_0: R1, states: R2x{count}, states_0: R2x{count}, first: I1, P: R2, K: W1) "
             "-> None:"
@@ -505,20 +484,20 @@ class Coefficients:
         self.times_input = self.holds_weights = rule in ("all", "shares")
         self.edges: dict[Operation, dict[Any, Any]] = {}  # {root: {target: 1, -1 or an array}}
         self.kinds = 0  # coefficients per unit and step
-        live = self._live()
+        roots = list(reversed(plan.roots))  # those of the end of the step first
         if rule == "deeplift":
-            self.loops = self._separate(live, plan.arrays)
+            self.loops = self._separate(roots, plan.arrays)
             return
         self.loops = [plan.values_loop(plan.top)]
-        self._store([(root, self.loops[0]) for root in live])
+        self._store([(root, self.loops[0]) for root in roots])
         if self.loops[0].pairs > MOST_PAIRS:  # then the states after the step are read where they are stored
             stored = {node: f"after_{k}" for k, node in enumerate(plan.after)}
-            self.loops = [plan.values_loop(plan.top), *self._separate(live, stored | plan.arrays)]
+            self.loops = [plan.values_loop(plan.top), *self._separate(roots, stored | plan.arrays)]
 
-    def _separate(self, live: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
+    def _separate(self, roots: list[Operation], arrays: Mapping[Operation, str]) -> list[Loop]:
         """One loop of coefficients per root."""
-        loops = [Loop(self.plan, arrays) for _ in live]
-        self._store([*zip(live, loops, strict=True)])
+        loops = [Loop(self.plan, arrays) for _ in roots]
+        self._store([*zip(roots, loops, strict=True)])
         return loops
 
     def _store(self, where: list[tuple[Operation, Loop]]) -> None:
@@ -531,7 +510,7 @@ class Coefficients:
             for target, value in SymbolFlow(self, loop, root).run(start).items():
                 found.append((self._rank(root, target), root, target, value, loop))
         for _, root, target, value, loop in sorted(found, key=lambda one: one[0]):
-            if isinstance(value, int) and value in (1, -1):
+            if value in (1, -1):
                 self.edges[root][target] = value
             else:
                 self.edges[root][target] = f"k{self.kinds}"
@@ -553,21 +532,6 @@ class Coefficients:
         if kind == "state":
             return 1, what, int(not is_inner), at
         return 2, what.number, int(not is_inner), at
-
-    def _live(self) -> list[Operation]:
-        """Roots that a message can arrive at, those of the end of the step first."""
-        plan, targets = self.plan, {}
-        states = plan.statement.states
-        for root in plan.roots:
-            loop = Loop(plan, plan.arrays)
-            targets[root] = SymbolFlow(self, loop, root).run(loop.symbol("e") if self._is_inner(root) else 1)
-        more, live = {*plan.after}, set[Operation]()
-        while more - live:
-            live |= more
-            reached = [target for root in live for target in targets[root] if not isinstance(target, str)]
-            sources = [v for kind, node in reached if kind == "sum" for one, _, v in plan.products if one is node]
-            more = {node for kind, node in reached if kind == "root"} | {v for v in sources if v not in states}
-        return [root for root in reversed(plan.roots) if root in live]
 
     def places(self) -> list[str]:
         """The arrays of coefficients of a step."""
@@ -602,25 +566,16 @@ class Backward:
         self.arrays |= {root: f"i_{k}" for k, root in enumerate(self.inner)}
         self.sends = [(k, node, v) for k, (node, _, v) in enumerate(plan.products) if node in self.got]
         self.fed = [k for k, state in enumerate(states) if any(v is state for _, _, v in self.sends)]
-        early = [
-            k
-            for k in range(self.count)
-            for root, edges in how.edges.items()
-            if ("state", k) in edges and plan.level[root] > plan.level[plan.after[k]]
-        ]
         # States with a separate array of messages: LRP multiplies only those of matrices, and incoming ones may not
         # have been read yet.
-        self.apart = [
-            k
-            for k in range(self.count)
-            if k in early or (how.times_input and k in self.fed and ("state", k) in reached)
-        ]
-        self.biased = []
-        if how.times_input:
-            self.biased = [node for node in self.got if any(term.op == "bias" for term in node.args)]
-        self.sums: list[str] = []
-        if how.times_input:
-            self.sums = [name for name in ("stabilizer", "biases") if name in reached]
+        self.apart = []
+        for k, after in enumerate(plan.after):
+            levels = [plan.level[root] for root, edges in how.edges.items() if ("state", k) in edges]
+            if max(levels, default=0) > plan.level[after] or (how.times_input and k in self.fed and levels):
+                self.apart.append(k)
+        has_bias = [node for node in self.got if any(term.op == "bias" for term in node.args)]
+        self.biased = has_bias if how.times_input else []
+        self.sums = [name for name in ("stabilizer", "biases") if name in reached]
 
     def text(self) -> str:
         """All of it."""
@@ -639,7 +594,7 @@ class Backward:
         totals += ["top"] * how.times_input
         out(1, *(f"{name} = np.zeros(n_0 * H, K.dtype)" for name in (*names, *(f"all_{name}" for name in totals))))
         out(1, f"now = np.empty({max(1, len(self.s_of))} * n_0 * H, K.dtype)")
-        out(1, "if sent.has_last:", *(f"    copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
+        out(1, *(f"copy(sent.R_last[{k}], carry_{k})" for k in range(count)))
         out(1, "for t in range(first.size - 2, -1, -1):")
         out(2, "row = first[t]", "n = first[t + 1] - row", "m = n * H")
         short = [name.replace("carry", "r").replace("direct", "d").replace("inner", "i") for name in names]

@@ -55,26 +55,18 @@ LABELS = {  # operations in words; others are written like functions
 }
 
 
-def _line(slope: float, at_0: float) -> Elementwise:
-    def F(z: np.ndarray) -> np.ndarray:
-        return z * z.dtype.type(slope) + z.dtype.type(at_0)
-
-    def constant(z: np.ndarray, *_: np.ndarray) -> np.ndarray:
-        return np.full_like(z, slope)
-
-    return Elementwise(F, constant, OWN, (), constant)
-
-
-def _log_sigmoid(z: np.ndarray) -> np.ndarray:
-    return -ACTIVATIONS["softplus"].F(-z)
+def _minus_one(z: np.ndarray, *_: np.ndarray) -> np.ndarray:
+    return np.full_like(z, -1)
 
 
 FUNCTIONS: dict[str, Elementwise] = {
     **ACTIVATIONS,
-    "complement": _line(-1, 1),
-    "negative": _line(-1, 0),
+    "complement": Elementwise(lambda z: 1 - z, _minus_one, OWN, (), _minus_one),
+    "negative": Elementwise(lambda z: -z, _minus_one, OWN, (), _minus_one),
     "reciprocal": Elementwise(lambda z: 1 / z, lambda z, y: -y * y, OWN, (), lambda z, z0, y, y0: -y * y0),
-    "log_sigmoid": Elementwise(_log_sigmoid, lambda z, y: ACTIVATIONS["sigmoid"].F(-z), OWN),
+    "log_sigmoid": Elementwise(
+        lambda z: -ACTIVATIONS["softplus"].F(-z), lambda z, y: ACTIVATIONS["sigmoid"].F(-z), OWN
+    ),
 }
 
 
@@ -100,11 +92,6 @@ class Operation:
     eps: float = 0.0  # of a norm
     line: int = 0  # of `step`, for errors
     owner: Any = None  # the Step that made it
-
-    def __repr__(self) -> str:
-        inside = [self.name] if self.name else []
-        inside += [f"%{one.number}" for one in self.args]
-        return f"%{self.number} = {self.op}({', '.join(inside)})"
 
     __add__ = __radd__ = _refuse("values are not added by +; use s.sum(a, b)")
     __sub__ = __rsub__ = __neg__ = _refuse("values are not subtracted by -; use s.sum(a, s.negative(b))")
@@ -282,10 +269,6 @@ class Step:
         text = linecache.getline(self._step.__code__.co_filename, line).strip()
         raise LrpError(f"{self._kind}.step, line {line}: {what}" + (f" The line is: {text}" if text else ""))
 
-    def _given(self, op: str, name: str, axes: Axes) -> Operation:
-        """An input, or a state before the step."""
-        return self._add(op, (), name, tuple(axes))
-
     def _again(self, op: str, args: list[Operation], name: str, of: Axes, beta: str, eps: float) -> Operation:
         """An operation as a file holds it."""
         if op == "norm":
@@ -386,15 +369,11 @@ class Statement:
     def check(self, arrays: Mapping[str, Any]) -> None:
         """Raise where a trained array is missing or has the wrong number of axes."""
         for name, axes in self.arrays.items():
-            if arrays.get(name) is None:
+            value = arrays.get(name)
+            if value is None or np.ndim(value) != len(axes):
+                found = "is missing" if value is None else f"has {np.ndim(value)} axes"
                 raise LrpError(
-                    f"{self.kind}: array {name} is missing ({self._place(name)} uses it); pass {name}= with the axes "
-                    f"({', '.join(axes)})."
-                )
-            if np.ndim(arrays[name]) != len(axes):
-                raise LrpError(
-                    f"{self.kind}: {name} has {np.ndim(arrays[name])} axes, {self._place(name)} uses it with "
-                    f"{len(axes)}: ({', '.join(axes)})."
+                    f"{self.kind}: array {name} {found}; {self._place(name)} uses it with the axes ({', '.join(axes)})."
                 )
 
     def products(self) -> list[str]:
@@ -459,12 +438,11 @@ def trace(cell: Any, step: Callable[..., Any], states: Sequence[str], axes: Mapp
         s._fail("step takes no input; its first parameter after s is the input x", line)
     if len(set(states)) != len(states) or not states:
         s._fail(f"states must be different names, at least one, got {tuple(states)}", line)
+    usual = {name: (name,) for name in inputs} | {inputs[0]: ("D",)} | dict.fromkeys(states, ("H",))
     before = {}
     for name in parameters:
-        if name in states:
-            before[name] = s._given("state", name, axes.get(name, ("H",)))
-        else:
-            before[name] = s._given("input", name, axes.get(name, ("D",) if name == inputs[0] else (name,)))
+        op = "state" if name in states else "input"
+        before[name] = s._add(op, (), name, tuple(axes.get(name, usual[name])))
     returned = step(s, *before.values())
     values = returned if isinstance(returned, tuple) else (returned,)
     line = max(one for _, _, one in step.__code__.co_lines() if one)  # of the last statement
@@ -478,7 +456,7 @@ def from_data(data: Mapping[str, Any]) -> Statement:
     try:
         s = Step(_word(data["kind"]))
         inputs, states = (
-            [s._given(op, _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")
+            [s._add(op, (), _word(name), _words(axes)) for name, axes in data[f"{op}s"]] for op in ("input", "state")
         )
         values = [*inputs, *states]
         for op, numbers, name, of, beta, eps in data["operations"]:
@@ -500,4 +478,4 @@ def _word(value: Any) -> str:
 
 
 def _words(values: Any) -> Axes:
-    return tuple(_word(value) for value in values)
+    return tuple(map(_word, values))

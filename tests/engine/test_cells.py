@@ -1,4 +1,4 @@
-"""The cells of `lrpnumpy/layers/cells`: every method, alone, in two directions, stacked, in batches and in files.
+"""The cells of `lrpnumpy/layers/cells.py`: every method, alone, in two directions, stacked, in batches and in files.
 
 NumPy runs them here, so that nothing is compiled; `check_cell` compares their kernels, run as plain Python, with NumPy.
 """
@@ -13,7 +13,7 @@ from lrpnumpy.kernels import compile as compiling
 from lrpnumpy.laws import random_cell
 from lrpnumpy.layers import LAYERS
 
-KINDS = [kind for kind in LAYERS.values() if kind.__module__.startswith("lrpnumpy.layers.cells.")]
+KINDS = [kind for kind in LAYERS.values() if kind.__module__ == "lrpnumpy.layers.cells"]
 FORMS = ("single", "bidirectional", "stacked")
 LRP = ("lrp-all", "lrp-prop", "lrp-abs", "lrp-half")
 OTHER = {"EALSTM": lrp.Input(5, steps=False), "CfC": lrp.Input(1)}  # the second input

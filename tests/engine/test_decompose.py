@@ -11,7 +11,7 @@ from networks import close
 import lrpnumpy as lrp
 from lrpnumpy import passes
 from lrpnumpy.encode import encode_all, packed
-from lrpnumpy.layers import lstm as engine
+from lrpnumpy.layers import stacked as engine
 from lrpnumpy.methods.decomposition import decompose, phrases_of
 
 

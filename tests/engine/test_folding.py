@@ -120,18 +120,3 @@ def test_float32_and_words_stay_what_they_are(rng):
     small = folded(model)
     assert small.dtype == np.float32 and small.classes == ("no", "yes")
     close(lrp.predict(small, "a d b"), lrp.predict(model, "a d b"), 1e-5)
-
-
-class SharedTerm(lrp.Cell):
-    """U x is a term of two sums: an affine layer before the cell belongs to both."""
-
-    @staticmethod
-    def step(s, x, h):
-        term = s.matrix("U", x)
-        gate = s.sigmoid(s.sum(term, s.bias("d")))
-        return s.product(gate, s.tanh(s.sum(term, s.matrix("W", h), s.bias("b"))))
-
-
-def test_a_term_of_two_sums_is_not_folded(rng):
-    cell = SharedTerm(U=rng.normal(size=(4, 3)), W=rng.normal(size=(4, 4)), b=rng.normal(size=4), d=rng.normal(size=4))
-    assert cell.with_affine_before(np.full(3, 2.0), np.ones(3)) is None

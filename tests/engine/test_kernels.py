@@ -408,7 +408,7 @@ def test_a_generated_kernel_is_read_from_disk():
         "kernel = kernels_of(lrp.RNN.traced()).forward\n"
         "was_kept = is_kept(kernel.plain, np.dtype('float64'))\n"
         "kernel.compile('float64')\n"
-        "print(was_kept, len(kernel._alive['d'].stats.cache_hits))\n"
+        "print(was_kept, len(kernel._alive['d']._cache_hits))\n"
     )
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

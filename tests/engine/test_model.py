@@ -60,9 +60,9 @@ def test_a_summary_is_one_screen(rng):
     lines = model.summary().split("\n")
     assert lines == [
         "  x         2 features per step: rain, <b>",
-        "  0         LSTM, 2 to 3, gates i f g o with sigmoid, tanh  3 per step   of x",
-        "  readout   Mean                                            3            of 0",
-        "  1         Dense, 3 to 1, linear                           1            of readout",
+        "  0         LSTM, 2 to 3, tanh, gates i f g o  3 per step   of x",
+        "  readout   Mean                               3            of 0",
+        "  1         Dense, 3 to 1, linear              1            of readout",
         "  scores    1 from 1: level in m",
         "  window    30 steps, as in training",
         "  method    deeplift by default",

@@ -304,7 +304,7 @@ def test_wrong_arrays(rng):
         ({"e": np.ones(2)}, "unknown array e"),
         ({"B": np.ones(D)}, "B has 1 axes"),
         ({"B": np.ones((H + 1, D))}, "both must have the same"),
-        ({"k0": np.ones(H + 1)}, "k0 must have the shape"),
+        ({"k0": np.ones(H + 1)}, "k0 must have shape"),
         ({"a": ["x"] * H}, "a must be"),
     ):
         with pytest.raises(lrp.LrpError, match=expected):

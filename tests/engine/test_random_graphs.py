@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lrpnumpy as lrp
 
-CELLS = [name for name, kind in lrp.layers.LAYERS.items() if kind.__module__.startswith("lrpnumpy.layers.cells.")]
+CELLS = [name for name, kind in lrp.layers.LAYERS.items() if kind.__module__ == "lrpnumpy.layers.cells"]
 
 
 def spans_of(model, records):

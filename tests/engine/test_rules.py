@@ -285,9 +285,9 @@ def test_first_and_last_are_next_to_inputs_and_scores(rng):
     [
         (lambda: rules.Epsilon(-1), "Epsilon: eps must be .*, got -1"),
         (lambda: rules.Gamma("much"), "Gamma: gamma must be .*, got 'much'"),
-        (lambda: rules.ZBox(1, 0), "ZBox: low must be at most high, got 1 and 0"),
-        (lambda: rules.ZBox("a", 0), "ZBox: low must be an array of floats or integers"),
-        (lambda: rules.ZBox([[1], [1, 2]], 0), "ZBox: low must be a number or one for each feature"),
+        (lambda: rules.ZBox(1, 0), "low at most high, got 1 and 0"),
+        (lambda: rules.ZBox("a", 0), "ZBox: low and high must each be a number"),
+        (lambda: rules.ZBox([[1], [1, 2]], 0), "one for each feature"),
         (lambda: lrp.LRP("some"), "LRP: product must be one of 'all', 'prop', 'abs', 'half', got 'some'"),
         (lambda: lrp.LRP(sums=rules.Flat()), "LRP: sums must be a dict of layers and sum rules, got Flat"),
         (lambda: lrp.LRP(sums={"first": rules.Flat}), r"sums\['first'\] must be a sum rule .*; pass Flat\(...\)"),

@@ -1,4 +1,4 @@
-"""The cells of `layers/cells`, each written in plain PyTorch: scores and autograd's gradients, in float64."""
+"""The cells of `layers/cells.py`, each written in plain PyTorch: scores and autograd's gradients, in float64."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: E402
 
 D, H, T, C = 5, 4, 7, 3
 
-CELLS = [name for name, kind in LAYERS.items() if kind.__module__.startswith("lrpnumpy.layers.cells.")]
+CELLS = [name for name, kind in LAYERS.items() if kind.__module__ == "lrpnumpy.layers.cells"]
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from networks import close
 
 import lrpnumpy as lrp
-from lrpnumpy.layers import attention_blocks
+from lrpnumpy.layers import attention
 
 
 def softmax(e):
@@ -271,7 +271,7 @@ def test_blocks_do_not_matter(rng, monkeypatch):
         once = [lrp.explain_all(model, xs, method, 0, eps=0.1).relevance for method in ("lrp-half", "lrp-abs")]
         once.append(lrp.explain_all(model, xs, "gradient", 0).relevance)
         with monkeypatch.context() as patch:
-            patch.setattr(attention_blocks, "MOST", 1)
+            patch.setattr(attention, "MOST", 1)
             again = [lrp.explain_all(model, xs, method, 0, eps=0.1).relevance for method in ("lrp-half", "lrp-abs")]
             again.append(lrp.explain_all(model, xs, "gradient", 0).relevance)
         for a, b in zip(once, again, strict=True):
@@ -344,5 +344,5 @@ def test_values_and_keys_of_different_lengths(rng):
         lrp.Node("cell", nets.lstm(rng, 3, 2), ("layer",)),
     ]
     model = lrp.Model(nodes, inputs={"x": lrp.Input(3), "key": lrp.Input(3)}, result="cell:last")
-    with pytest.raises(lrp.LrpError, match="values and keys must have the same number of steps, got 4 and 2"):
+    with pytest.raises(lrp.LrpError, match="inputs must have the same number of steps, got 4 and 2"):
         lrp.predict(model, {"x": rng.normal(size=(4, 3)), "key": rng.normal(size=(2, 3))})

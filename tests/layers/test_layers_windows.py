@@ -498,13 +498,13 @@ def test_folding_a_batch_norm_into_a_convolution(rng):
         (lambda K: Conv1D(K, stride=0), "Conv1D: stride must be a whole number of at least 1, got 0"),
         (lambda K: Conv1D(K, dilation=1.5), "Conv1D: dilation must be a whole number of at least 1, got 1.5"),
         (lambda K: Conv1D(K, groups=3), "Conv1D: groups must divide the 4 outputs, got 3"),
-        (lambda K: Conv1D(K, padding="full"), "padding must be one of 'valid', 'same', 'causal', got 'full'"),
-        (lambda K: Conv1D(K, padding=2), r"Conv1D: padding must be 'valid', .*or a pair of steps \(left, right\)"),
+        (lambda K: Conv1D(K, padding="full"), "padding must be one of 'valid', 'same', 'causal', .*, got 'full'"),
+        (lambda K: Conv1D(K, padding=2), r"padding must be one of 'valid', .*or a pair of steps \(left, right\)"),
         (lambda K: Conv1D(K, padding=(1, -1)), "Conv1D: padding must be a whole number of at least 0, got -1"),
         (lambda K: Conv1D(K, activation="swish2"), "Conv1D: activation must be one of"),
         (lambda K: MaxPool1D(0), "MaxPool1D: size must be a whole number of at least 1, got 0"),
         (lambda K: MaxPool1D(2, True), "MaxPool1D: stride must be a whole number of at least 1, got True"),
-        (lambda K: MaxPool1D(2, padding="causal"), "padding must be one of 'valid', 'same', got 'causal'"),
+        (lambda K: MaxPool1D(2, padding="causal"), "padding must be one of 'valid', 'same', .*, got 'causal'"),
         (lambda K: AvgPool1D(2, padding=(0, 2)), r"AvgPool1D: padding must be less than the size, 2, got \(0, 2\)"),
         (
             lambda K: lrp.Model(
@@ -531,8 +531,8 @@ def test_what_inspect_says(rng, tmp_path):
     layers = [conv(rng, 4, 6, stride=2, groups=2, padding="same", activation="relu"), MaxPool1D(3, 2, (1, 0))]
     lrp.save(network(rng, *layers, M=6), tmp_path / "model.h5")
     said = str(lrp.inspect(tmp_path / "model.h5"))
-    assert "Conv1D, 4 to 6, width 3, padding same, stride 2, groups 2, relu" in said
-    assert "MaxPool1D, 3 steps, stride 2, padding (1, 0)" in said
+    assert "Conv1D, 4 to 6, stride 2, padding same, groups 2, relu, width 3" in said
+    assert "MaxPool1D, size 3, stride 2, padding (1, 0)" in said
 
 
 def test_gamma_in_a_convolution():

@@ -11,7 +11,7 @@ from networks import close
 
 import lrpnumpy as lrp
 from lrpnumpy.activations import ACTIVATIONS
-from lrpnumpy.kernels.secants import rare_secant, sigmoid_secant, tanh_secant
+from lrpnumpy.kernels.steps import rare_secant, sigmoid_secant, tanh_secant
 from lrpnumpy.methods import METHODS
 from lrpnumpy.rules.deeplift import DEEPLIFT, fractions
 

@@ -1,1 +1,0 @@
-"""Recurrent cells besides LSTM, GRU and RNN: one file per cell, each its equations."""
