@@ -5,15 +5,14 @@ A module does not say this. The usual meanings are tried in turn, and each that 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import random
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +66,6 @@ class ModuleCall:
     sizes: Sizes
     free: str = "NT"  # the sizes that may be others
     device: Any = None
-    stored: set[str] = field(default_factory=set)  # attributes with tensors that each call replaces
 
     @property
     def inputs(self) -> list[Port]:
@@ -153,11 +151,11 @@ def _filled(template: Any, given: Sequence[Any]) -> Any:
     return template
 
 
+@dataclass
 class _Place:
     """Where a tensor is in the arguments."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    number: int
 
 
 # ----------------------------------------------------------------------------------------------- what a module may take
@@ -218,9 +216,7 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
     parameters += [f"x{k}" for k in range(len(parameters), len(args))]
     template = tuple(map(placed, args, parameters)), placed(kwargs, "")
     if not found:
-        raise LrpError(
-            "from_torch: check contains no tensor; pass an input that the module takes, or a tuple of its inputs."
-        )
+        raise LrpError("check contains no tensor; pass an input that the module takes, or a tuple of its inputs.")
     names = [f"{name}_{k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     options = [_options(module, one, k == 0, name) for k, (one, name) in enumerate(zip(found, names, strict=True))]
     for chosen in itertools.islice(itertools.product(*options), _TRIES):
@@ -304,59 +300,20 @@ def ordinary(rows: int) -> tuple[int, int]:
 
 
 @contextmanager
-def unchanged(module: Any) -> Iterator[set[str]]:
-    """In eval mode; attributes, arrays and modes of a module, and all random numbers, are left as they were.
-
-    So are the attributes of objects that a module holds. The set will have the names of attributes with tensors that
-    were replaced, such as the state of the call before.
-    """
+def unchanged(module: Any) -> Iterator[Any]:
+    """A copy of a module in eval mode, for one run: the module and all random numbers are left as they were."""
     import torch
 
-    parts = [*module.modules()]
-    for value in [value for part in module.modules() for value in vars(part).values()]:
-        if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (torch.Tensor, ModuleType)):
-            parts.append(value)
-    attributes = [(vars(part), dict(vars(part))) for part in parts]
-    replaced: set[str] = set()
-    containers: dict[int, tuple[Any, Any]] = {}
-    kept: dict[int, tuple[Any, Any]] = {}
-
-    def remember(value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            kept.setdefault(id(value), (value, value.detach().clone()))
-        elif isinstance(value, (dict, list, set, deque)) and id(value) not in containers:
-            containers[id(value)] = value, value.copy()
-            for item in value.values() if isinstance(value, dict) else value:
-                remember(item)
-        elif isinstance(value, tuple):
-            for item in value:
-                remember(item)
-
-    for _, saved in attributes:
-        remember(saved)
+    held = [tensor for part in module.modules() for _, tensor in tensors(vars(part))]
+    detached = {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf}  # which are not copied
+    copied = copy.deepcopy(module, detached)
     numbers, numpy_numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
         with torch.random.fork_rng(devices):
             with suppress(NotImplementedError):  # of an exported program, which is in eval mode
-                module.eval()
-            yield replaced
+                copied.eval()
+            yield copied
     finally:
-        for values, saved in attributes:
-            stored = [key for key, value in saved.items() if any(True for _ in tensors(value))]
-            replaced |= {key for key in stored if values.get(key) is not saved[key]}
         random.setstate(numbers)
         np.random.set_state(numpy_numbers)  # noqa: NPY002
-        for container, saved in [*attributes, *containers.values()]:
-            container.clear()
-            add = container.update if isinstance(container, (dict, set)) else container.extend
-            add(saved)
-        with torch.no_grad():
-            for tensor, saved in kept.values():
-                if not torch.equal(tensor, saved):
-                    tensor.copy_(saved)
-
-
-def outputs_of(result: Any) -> dict[str, np.ndarray]:
-    """The outputs of a module by name."""
-    return {name: as_numpy(tensor) for name, tensor in tensors(result)}

@@ -14,10 +14,10 @@ from lrpnumpy.files.build.constants import Spread, Unknown
 from lrpnumpy.files.build.graph import build
 from lrpnumpy.files.build.sizes import Dim, index_along, sizes
 from lrpnumpy.files.operations import OperationGraph, OperationInput, OperationNode
-from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.recorded import Op, Recorded
 from lrpnumpy.layers import Layer
+from lrpnumpy.model import Model
 
 FREE = "NT"  # the batch and the steps
 
@@ -35,7 +35,7 @@ class Different(Exception):
 
 def model_of(
     source: Source, runs: Sequence[Recorded], sizes: Sequence[Sizes], ports: Sequence[Any], which: str
-) -> Imported:
+) -> Model:
     """The model of the output `which`; `ports` are the inputs, with the meaning of their axes."""
     merge = _Merge(runs, sizes)
     nodes = merge.nodes(which)
@@ -47,7 +47,7 @@ def model_of(
     renamed = {name: port.name for name, port in zip(runs[0].inputs, ports, strict=True)}
     nodes = [node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes]
     graph = OperationGraph(tuple(inputs), (merge.names(which),), merge.constants, tuple(nodes))
-    return build(source, graph, axes={port.name: port.axes for port in ports})
+    return build(source, graph, axes={port.name: port.axes for port in ports}).model
 
 
 class _Merge:

@@ -2,7 +2,7 @@
 
 One run of a few ordinary steps cannot tell a mean from a sum over 7, or the last of 7 steps from step 6. So the scores
 are compared for other lengths and scales, too, and for token ids that repeat or that have padding. Conditions such as
-x == -999, which ordinary numbers never meet, are met on purpose.
+x == -999, which ordinary numbers never meet, are named.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.compare import matches, shown
 from lrpnumpy.files.safe import Source, first_line
-from lrpnumpy.files.torch.called import ModuleCall, ordinary, outputs_of, unchanged
+from lrpnumpy.files.torch.called import ModuleCall, ordinary, unchanged
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import Condition, as_numpy, record
+from lrpnumpy.files.torch.recorded import Condition, Recorded, as_numpy, tensors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -49,7 +49,12 @@ class ScoreCheck:
     call: ModuleCall
     which: str
     tolerance: float
-    conditions: Sequence[Condition] = ()  # that became constants
+    runs: Sequence[Recorded]
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions that became constants, of all runs."""
+        return list({text: condition for run in self.runs for text, condition in run.conditions.items()}.values())
 
     def run(self, probe: Probe) -> np.ndarray | str:
         """What the module gives for a probe, or what it raised."""
@@ -57,8 +62,8 @@ class ScoreCheck:
 
         args, kwargs = self.call.arguments(probe.given)
         try:
-            with unchanged(self.call.module), torch.no_grad():
-                return outputs_of(self.call.module(*args, **kwargs))[self.which]
+            with unchanged(self.call.module) as module, torch.no_grad():
+                return as_numpy(dict(tensors(module(*args, **kwargs)))[self.which])
         except Exception as error:
             return first_line(error)
 
@@ -92,17 +97,18 @@ class ScoreCheck:
         """The error about other scores."""
         scale = "" if probe.scale == 1 else f" of numbers times {probe.scale:g}"
         ours = "takes no such input" if scores is None else f"gives {shown(scores, y)}"
-        text = f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}"
-        if not self.call.stored:
-            text += "; the module does something else for other inputs, or a hint contradicts it; "
-            text += "export the module to ONNX and load that"
-        return self.source.error("", text)
+        return self.source.error(
+            "",
+            f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; the module does "
+            "something else for other inputs; export the module to ONNX and load that",
+        )
 
     def compared(self, model: Model) -> tuple[Model, list[str]]:
         """The model, which skips padding where the module does, and warnings; an error where the scores differ."""
         refused: dict[str, str] = {}
         warned: list[str] = []
-        padded: list[Probe] = []  # with other scores
+        padded: list[str] = []  # probes with other scores
+        tried: set[Any] = set()  # token ids as padding
         found = 0
         for probe in self.probes(model):
             scores = self.scores(model, probe)
@@ -117,6 +123,7 @@ class ScoreCheck:
             if not np.isfinite(y).all():
                 continue
             found += 1
+            tried.add(probe.pad)
             if self.agrees(model, scores, y):
                 continue
             if probe.pad is None or self.call.takes_lengths:
@@ -125,19 +132,15 @@ class ScoreCheck:
             if masked is not None and self.agrees(masked, self.scores(masked, probe), y):
                 model = masked
             else:
-                padded.append(probe)
+                padded.append(probe.kind)
         if padded:
-            kinds = ", ".join(probe.kind for probe in padded)
             warned.append(
-                f"the scores are not those of the module for {kinds}: pass each sequence at its own length, without "
-                "padding"
+                f"the scores are not those of the module for {', '.join(padded)}: pass each sequence at its own "
+                "length, without padding"
             )
         if not found:
             raise self.source.error("", "gives no scores that could be compared; pass check=x, an input that it takes")
-        known = {probe.pad for probe in padded}
-        if model.embedding is not None:
-            known.add(model.embedding.mask)
-        warned += self.assumed(model, [one for one in self.conditions if known.isdisjoint(one.numbers)])
+        warned += [self.assumed(one) for one in self.conditions if tried.isdisjoint(one.numbers)]
         if self.call.takes_lengths:
             pad = _padding_id(self.call.module) if self.call.main.is_ids else None
             if pad is not None and not model.every and len(self.call.inputs) == 1:
@@ -151,64 +154,14 @@ class ScoreCheck:
             )
         return model, warned
 
-    def assumed(self, model: Model, conditions: Sequence[Condition]) -> list[str]:
-        """Warnings about conditions that give other scores where they are met, or that no probe meets."""
-        texts = []
-        for condition in conditions:
-            is_met, differs = False, False
-            for probe in self.beyond(model, condition):
-                args, kwargs = self.call.arguments(probe.given)
-                try:
-                    with unchanged(self.call.module):
-                        run = record(self.call.module, args, kwargs, self.call.inputs_of(probe.given))
-                    y = outputs_of(run.result)[self.which]
-                except Exception:  # the module refuses such inputs
-                    is_met = True
-                    continue
-                again = run.conditions.get(condition.text)
-                is_met |= again is None or again.value is not condition.value
-                scores = self.scores(model, probe)
-                differs = scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
-                if differs:
-                    break
-            if is_met and not differs:
-                continue
-            text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)
-            fact = f"{text} is {condition.value} for every input"
-            if condition.value is None:
-                fact = f"what the module does with {text} is the same for every input"
-            advice = "the scores differ where it is not" if differs else "pass check=x with inputs for which it is not"
-            texts.append(f"assumed: {fact}; {advice}")
-        return texts
+    def assumed(self, condition: Condition) -> str:
+        """The warning about a condition that is the same on all ordinary inputs."""
+        text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)
+        if condition.value is None:
+            return f"assumed: what the module does with {text} is the same for every input"
+        return f"assumed: {text} is {condition.value} for every input"
 
     # ---------------------------------------------------------------------------------------------------- the probes
-
-    def beyond(self, model: Model, condition: Condition) -> Iterator[Probe]:
-        """Inputs that contain the numbers of a condition, or numbers beyond them: here and there, last, everywhere."""
-        call, rng = self.call, np.random.default_rng(0)
-        if call.given is not None and not call.takes_lengths:
-            yield Probe(condition.text, call.given)
-        for k, port in enumerate(call.ports):
-            if not port.is_input:
-                continue
-            far = [1.0 if port.is_ids else 1 + abs(number) for number in condition.numbers]
-            near = np.array(condition.numbers)
-            values = {0.0, *near, *(near - far), *(near + far)}
-            if port.is_ids:
-                embedding = model.inputs[port.name].embedding if port.name in model.inputs else None
-                rows = port.rows[1] if embedding is None else len(embedding.E)
-                values = {value for value in values if 0 <= value < rows and value == int(value)}
-            for value in sorted(values):
-                for place in ("here and there", "last", "everywhere"):
-                    given = call.tensors(call.sizes, rng)
-                    x = given[k]
-                    if place == "here and there":
-                        x.view(-1)[::5] = value
-                    elif place == "everywhere":
-                        x[...] = value
-                    elif "T" in port.axes:
-                        x.movedim(port.axes.index("T"), -1)[..., x.shape[port.axes.index("T")] // 2 :] = value
-                    yield Probe(condition.text, given)
 
     def probes(self, model: Model) -> Iterator[Probe]:
         """`check`, inputs of other lengths and scales, and token ids that repeat or end in padding."""

@@ -18,7 +18,6 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
 _SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
            "new_tensor", "rand_like", "randn_like")  # fmt: skip
 _CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
-_PLACES = ("getitem", "select", "narrow", "Gather", "Slice", "Squeeze", "Unsqueeze")
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
 # Functions that give Python a number, by which it may decide anything.
 _READS = ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__contains__",
@@ -95,7 +94,6 @@ class Recorded:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     cells: dict[tuple[str, ...], Any] = field(default_factory=dict)  # recurrent cells by the names of their arrays
     conditions: dict[str, Condition] = field(default_factory=dict)  # by their texts
-    result: Any = None  # what the module gave
 
     def emit(
         self, op: str, inputs: Sequence[str], where: str = "", shape: Any = None, ops: Any = None, **attributes: Any
@@ -131,25 +129,14 @@ class Recorded:
         ops[-1] = ops[-1]._replace(outputs=tuple(names))
         return names
 
-    def described(self, value: Any, depth: int = 3) -> str:
-        """A value as the user might write it: a number, an input, or the functions that made it of one."""
+    def described(self, value: Any) -> str:
+        """A value as the user might write it: a number, an input, or the function that made it of one."""
         if not isinstance(value, Arg):
             return str(value)
         if value.array is not None:
             return f"{value.array.item():g}" if value.array.size == 1 else "an array"
-        if value.name in self.inputs:
-            return value.name
         made_by = next((op for op in self.ops if value.name in op.outputs), None)
-        if made_by is None or depth == 0:
-            return "..."
-        function = made_by.where.strip("_")
-        source = next((name for name in made_by.inputs if name not in self.arrays), "")
-        inner = self.described(Arg(source, (), ""), depth - 1)
-        if function in _PLACES:
-            return inner if inner.endswith("[...]") else f"{inner}[...]"
-        if inner.startswith(f"{function}("):  # several operations of one call
-            return inner
-        return f"{function}({inner})"
+        return value.name if made_by is None else f"{made_by.where.strip('_')}(...)"
 
     def some(self, name: str, axis: int, start: int | None, stop: int | None, step: int = 1) -> str:
         """Places along an axis; a single one is a step of a series, which a loop may take."""
@@ -217,10 +204,8 @@ def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: 
 
     with torch.no_grad(), Mode():
         result = module(*args, **kwargs)
-    run = recorder.run
-    run.result = result
-    run.outputs = {name: recorder.ref(tensor).name for name, tensor in tensors(result)}
-    return run
+    recorder.run.outputs = {name: recorder.ref(tensor).name for name, tensor in tensors(result)}
+    return recorder.run
 
 
 class _Recorder:
