@@ -468,7 +468,7 @@ def test_projections_of_torch(layers, two, bias, tmp_path):
 def test_tensors_of_other_widths(dtype):
     torch = pytest.importorskip("torch")
     module = network(torch, "last", False, 1).to(getattr(torch, dtype))
-    model = files.from_torch(module, readout="last", activations=["relu"])
+    model = files.from_torch(module.state_dict(), readout="last", activations=["relu"])
     assert model.dtype == (np.float64 if dtype == "float64" else np.float32)
 
 

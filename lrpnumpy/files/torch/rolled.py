@@ -195,9 +195,7 @@ class _Loop:
                 continue
             if self.goes_around(circle):
                 self.recurrent(circle, taken.get(circle[0], []), used)
-            elif self.is_final(circle[0]):
-                self.last_step(circle[0])
-            else:
+            elif not self.is_last(circle[0]):
                 self.all_steps(circle[0])
         self.run.ops = [*self.run.ops[:begin], *self.made]
         for op in rest:
@@ -212,29 +210,12 @@ class _Loop:
         """Whether operations depend on themselves one step before."""
         return len(circle) > 1 or any(j == circle[0] == place[0] for (j, _), (place, _) in self.carried.items())
 
-    def is_final(self, j: int) -> bool:
-        """Whether the results of an operation are used after the last step only."""
-        if any(k < self.T - 1 for k, one, _ in self.after_loop if one == j):
+    def is_last(self, j: int) -> bool:
+        """Whether an operation outside of circles is used after the last step only, for which `item` makes it."""
+        if self.is_series(j) or any(j in circle and self.goes_around(circle) for circle in self.groups):
             return False
         takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
-        carried = any(place[0] == j for place, _ in self.carried.values())
-        around = [circle for circle in self.groups if self.goes_around(circle)]
-        return not carried and all(
-            k not in {one for circle in around for one in circle} and self.is_final(k) for k in takers
-        )
-
-    def last_step(self, j: int) -> None:
-        """An operation for the last step alone."""
-        op, last = self.first[j], self.steps[-1][j]
-        if self.is_series(j):
-            axis, (_, jump) = op.attributes["axis"], self.moves[j]
-            self.final[j, 0] = self.emit("Gather", op.inputs, axis=axis, index=-1 if jump > 0 else 0)
-            return
-        inputs = [self.item(name, self.made) if name in self.places and (j, p) not in self.constants else name
-                  for p, name in enumerate(last.inputs)]  # fmt: skip
-        self.made.append(last._replace(inputs=tuple(inputs)))
-        for m, name in enumerate(last.outputs):
-            self.final[j, m] = name
+        return all(k == self.T - 1 for k, one, _ in self.after_loop if one == j) and all(map(self.is_last, takers))
 
     def emit(self, op: str, inputs: Sequence[str], ops: list[Op] | None = None, **attributes: Any) -> str:
         """Add an operation."""
@@ -474,7 +455,7 @@ class _Loop:
         """Whether a value of a cell is used at every step, not at the last one alone."""
         same = [one for one in self.all_places() if self.origin(one) == place]
         takers = {j for (j, _), one in self.inside.items() if one in same and j not in ops and j in self.live}
-        if any(not self.is_final(j) for j in takers):
+        if not all(map(self.is_last, takers)):
             return True
         return any(k < self.T - 1 and (j, m) in same for k, j, m in self.after_loop)
 
@@ -554,6 +535,13 @@ class _Loop:
             return self.final[place]
         if k == self.T - 1 and self.origin(place) in self.final:
             return self.shaped(self.final[self.origin(place)], self.run.shapes[name], more)
+        if place not in self.series and k == self.T - 1 and self.is_last(place[0]):
+            op, inputs = self.steps[-1][place[0]], []
+            for p, one in enumerate(op.inputs):
+                is_made = one in self.places and (place[0], p) not in self.constants
+                inputs.append(self.item(one, more) if is_made else one)
+            more.append(op._replace(inputs=tuple(inputs)))
+            return name
         if place not in self.series:
             raise _NoLoop
         return self.emit("Gather", [self.series[place]], more, axis=0, index=-1 if k == self.T - 1 else k)

@@ -7,7 +7,6 @@ A linear value is kept as its terms, so that U x + W h + b is one sum however th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,9 +127,6 @@ class CellBuilder:
             return [[self.arithmetic(kind, *given)]]
         if kind in _APPLIED and attributes.get("alpha") in (None, {"LeakyRelu": 0.01, "Elu": 1.0}.get(kind)):
             return [[self.applied(_APPLIED[kind], parts)]]
-        if kind == "CellStep":
-            made = attributes["cell"].step(_InnerStep(self, attributes["cell"]), *map(_one, given))
-            return [[one] for one in (made if isinstance(made, tuple) else (made,))]
         raise NotStated(f"{op.where}() is not supported in a loop over the steps")
 
     def applied(self, name: str, parts: Sequence[Total]) -> Total:
@@ -203,65 +199,6 @@ class CellBuilder:
             values[0] = values[1]
         statement = self.step._finished(self.given, self.states, values, 0)
         return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
-
-
-@dataclass
-class _InnerStep:
-    """The operations that the step of a cell of torch.nn is written with, where it is a part of a larger one."""
-
-    builder: CellBuilder
-    known: Cell
-
-    def __getattr__(self, name: str) -> Any:
-        """A setting of the cell."""
-        return getattr(self.known, name)
-
-    def gates(self, letters: str, x: Total, h: Total) -> list[Total]:
-        """U_k x + W_k h + b_k."""
-        return [self._sum(self.matrix(f"U_{k}", x), self.matrix(f"W_{k}", h), self.bias(f"b_{k}")) for k in letters]
-
-    def matrix(self, name: str, value: Total, axis: str = "") -> Total:
-        """W x."""
-        return self.builder.linear([value], self.known.weights[name])
-
-    def bias(self, name: str) -> Total:
-        """b."""
-        array = self.known.weights[name]
-        return Total(len(array), (), array)
-
-    def _sum(self, first: Total, *others: Total) -> Total:
-        for one in others:
-            first = first.plus(one)
-        return first
-
-    def sum(self, *terms: Total) -> Total:
-        """One value."""
-        total = self._sum(*terms)
-        return Total(total.size, ((None, self.builder.value([total])),))
-
-    def product(self, gate: Total, signal: Total) -> Total:
-        """Elementwise."""
-        return self.builder.arithmetic("Mul", [gate], [signal])
-
-    def apply(self, name: str, value: Total) -> Total:
-        """An activation."""
-        return self.builder.applied(name, [value])
-
-    def sigmoid(self, value: Total) -> Total:
-        """An activation."""
-        return self.apply("sigmoid", value)
-
-    def tanh(self, value: Total) -> Total:
-        """An activation."""
-        return self.apply("tanh", value)
-
-    def complement(self, value: Total) -> Total:
-        """1 - z."""
-        return self.builder.arithmetic("Sub", np.ones(1), [value])
-
-    def whole(self, value: Total) -> Total:
-        """A value that CD does not split."""
-        return value
 
 
 def _one(parts: Sequence[Total]) -> Total:
