@@ -31,6 +31,7 @@ _MEASURES = (  # last words of the names of losses and metrics that may also be 
     "bce", "ce", "nll", "mse", "rmse", "mae", "mape", "r2", "r2score", "perplexity",
 )  # fmt: skip
 _COUNTED = ("pos_weight", "tp", "fp", "tn", "fn", "total", "correct")  # arrays of losses and metrics
+_LEARNED = re.compile(r"relu|act")  # names of a PReLU
 GATES = ("i", "f", "g", "o")
 _UNDESCRIBED = ModulePart("", "", {})  # of a state_dict, which has arrays only
 
@@ -194,7 +195,8 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
         if any(map(pattern.fullmatch, shapes)):
             return _recurrent_module(source, name, shapes, end, part)
     weight, bias = shapes.get("weight", ()), shapes.get("bias")
-    if part.kind in ("", "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
+    is_learned = not part.kind and (weight == (1,) or _LEARNED.search(name.lower()))
+    if (is_learned or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
         return Module(name, "prelu", shapes)
     if (found := _norm_or_conv(name, shapes, part)) is not None:
         return found
