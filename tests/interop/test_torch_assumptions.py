@@ -234,7 +234,7 @@ def packed_numbers(net, x):
 
 CONDITIONS = {  # on the input, and what the warning names
     "a missing value": (lambda n, x: n.lstm(torch.where(x == -999, 0.0, x))[0][:, -1], "x == -999 is False"),
-    "one column": (lambda n, x: n.lstm(x * (x[..., 1:2] != -1).float())[0][:, -1], "Unsqueeze(...) != -1 is True"),
+    "one column": (lambda n, x: n.lstm(x * (x[..., 1:2] != -1).float())[0][:, -1], "getitem(...) != -1 is True"),
     "small values": (lambda n, x: n.lstm(x.masked_fill(x < -100, 0))[0][:, -1], "x < -100 is False"),
     "large values": (lambda n, x: n.lstm(torch.where(x > 60, 1.0, x))[0][:, -1], "x > 60 is False"),
     "steps of zeros": (packed_numbers, "sum(...) > 0 is True"),
@@ -344,8 +344,6 @@ def masked_mean(net, ids):
 
 OF_IDS = {
     "masked mean": (masked_mean, 9),
-    "ids + 1": (lambda n, ids: n.fc(n.lstm(n.emb(ids + 1))[0][:, -1]), 10),
-    "ids - 1": (lambda n, ids: n.fc(n.lstm(n.emb(ids - 1))[0][:, -1]), 9),
     "one hot": (lambda n, ids: n.fc(n.lstm(nn.functional.one_hot(ids, 9).float())[0][:, -1]), None),
 }
 

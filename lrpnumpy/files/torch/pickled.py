@@ -34,12 +34,6 @@ ALPHAS = {"LeakyReLU": ("negative_slope", 0.01), "ELU": ("alpha", 1.0)}  # a set
 PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
 NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
 LOSSES = ("Loss", "Metric")  # how the names of classes end that are used in training only
-_SETTINGS = (
-    "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",
-    "alpha", "beta", "approximate", "dim", "eps", "padding_idx", "affine", "num_features", "normalized_shape",
-    "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode", "num_parameters", "hidden_size",
-    "threshold", "max_norm", "norm_type", "ceil_mode", "count_include_pad",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -152,7 +146,7 @@ def _add(source: Source, found: Described, module: Pickled, name: str = "", dept
     is_foreign = not place.startswith("torch.nn")
     modules = [(key, part) for key, part in (pickles.entries(state["_modules"]) or {}).items() if is_module(part)]
     if not modules:
-        settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
+        settings = {key: _plain(value) for key, value in state.items() if not key.startswith("_")}
         found.parts.append(ModulePart(name, kind[:80], settings, is_foreign))
         return [name]
     parts = []

@@ -94,40 +94,48 @@ class Recorded:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     cells: dict[tuple[str, ...], Any] = field(default_factory=dict)  # recurrent cells by the names of their arrays
     conditions: dict[str, Condition] = field(default_factory=dict)  # by their texts
+    where: str = ""  # the function at hand, for errors
+    results: Sequence[tuple[int, ...]] = ()  # shapes of its results
 
-    def emit(
-        self, op: str, inputs: Sequence[str], where: str = "", shape: Any = None, ops: Any = None, **attributes: Any
-    ) -> str:
-        """Add an operation with one output, to the list of the run or to `ops`.
+    def emit(self, op: str, *inputs: Arg | str, shape: Any = None, **attributes: Any) -> str:
+        """Add an operation with one output.
 
         `shape` is left out where it follows: of what only moves numbers, and of what its inputs are broadcast to.
         """
-        name = f"v{len(self.shapes)}"
+        name, names = f"v{len(self.shapes)}", tuple(one if isinstance(one, str) else one.name for one in inputs)
         if op in MOVES:
             if op in ("Reshape", "Expand"):
                 attributes["shape"] = shape
-            known = [self.arrays.get(one) for one in inputs]
+            known = [self.arrays.get(one) for one in names]
             if all(one is not None for one in known):
                 self.arrays[name] = MOVES[op](*known, **attributes)
-            zeros = [np.broadcast_to(np.int8(0), self.shapes[one]) for one in inputs]
+            zeros = [np.broadcast_to(np.int8(0), self.shapes[one]) for one in names]
             shape = MOVES[op](*zeros, **attributes).shape
         elif shape is None:
-            shape = np.broadcast_shapes(*(self.shapes[one] for one in inputs))
-        (self.ops if ops is None else ops).append(Op(op, tuple(inputs), (name,), attributes, where or op))
+            shape = np.broadcast_shapes(*(self.shapes[one] for one in names))
+        self.ops.append(Op(op, names, (name,), attributes, self.where or op))
         self.shapes[name] = tuple(shape)
         return name
 
-    def emits(
-        self, op: str, inputs: Sequence[str], shapes: Sequence[Any], where: str = "", ops: Any = None, **attributes: Any
-    ) -> list[str]:
+    def emits(self, op: str, inputs: Sequence[Arg | str], shapes: Sequence[Any], **attributes: Any) -> list[str]:
         """Add an operation with several outputs of these shapes."""
-        ops = self.ops if ops is None else ops
-        names = [self.emit(op, inputs, where, shapes[0], ops, **attributes)]
+        names = [self.emit(op, *inputs, shape=shapes[0], **attributes)]
         for shape in shapes[1:]:
             names.append(f"{names[0]}.{len(names)}")
             self.shapes[names[-1]] = tuple(shape)
-        ops[-1] = ops[-1]._replace(outputs=tuple(names))
+        self.ops[-1] = self.ops[-1]._replace(outputs=tuple(names))
         return names
+
+    def result(self, op: str, *inputs: Arg | str, **attributes: Any) -> str:
+        """Add the operation that gives the first result of the function at hand."""
+        return self.emit(op, *inputs, shape=self.results[0], **attributes)
+
+    def moved(self, x: Arg | str, source: int, target: int) -> str:
+        """One axis at another place."""
+        name = x if isinstance(x, str) else x.name
+        order = [k for k in range(len(self.shapes[name])) if k != source]
+        order.insert(target, source)
+        return name if source == target else self.emit("Transpose", name, perm=order)
 
     def described(self, value: Any) -> str:
         """A value as the user might write it: a number, an input, or the function that made it of one."""
@@ -141,11 +149,11 @@ class Recorded:
     def some(self, name: str, axis: int, start: int | None, stop: int | None, step: int = 1) -> str:
         """Places along an axis; a single one is a step of a series, which a loop may take."""
         if start is not None and step == 1 and (stop == start + 1 or (start == -1 and stop is None)):
-            return self.emit("Unsqueeze", [self.emit("Gather", [name], axis=axis, index=start)], axes=[axis])
+            return self.emit("Unsqueeze", self.emit("Gather", name, axis=axis, index=start), axes=[axis])
         if (start or 0, stop, step) == (0, None, 1):
             return name
         ends = [2**31 if stop is None else stop]
-        return self.emit("Slice", [name], axes=[axis], starts=[start or 0], ends=ends, steps=[step])
+        return self.emit("Slice", name, axes=[axis], starts=[start or 0], ends=ends, steps=[step])
 
     def constant(self, array: Any) -> str:
         """An array by name; the same numbers have the same name."""
@@ -244,7 +252,7 @@ class _Recorder:
         if id(tensor) in self.pieces:
             source, axis, start, stop = self.pieces[id(tensor)]
             if stop is None:
-                name = self.run.emit("Gather", [source], axis=axis, index=start)
+                name = self.run.emit("Gather", source, axis=axis, index=start)
             else:
                 name = self.run.some(source, axis, start, stop)
             return Arg(name, shape, kind, self.run.arrays.get(name))

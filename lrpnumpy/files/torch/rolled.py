@@ -89,7 +89,6 @@ class _Loop:
     series: dict[Place, str] = field(default_factory=dict)  # values of all steps, steps first
     final: dict[Place, str] = field(default_factory=dict)  # values after the last step, if it is not a series
     same: dict[Place, str] = field(default_factory=dict)  # values that are the same in all steps
-    made: list[Op] = field(default_factory=list)
     done: set[int] = field(default_factory=set)  # operations that became part of a cell
 
     def __post_init__(self) -> None:
@@ -188,6 +187,7 @@ class _Loop:
             self.after_loop.append(self.places[self.run.outputs[which]])
         used = {(j, m) for _, j, m in self.after_loop}
         self.live = {self.places[name][1] for name in wanted if name in self.places}
+        self.run.ops = self.run.ops[:begin]
         groups = [circle for circle in self.groups if self.live.intersection(circle)]
         taken = self.absorbed(groups, used)
         for circle in groups:
@@ -197,14 +197,10 @@ class _Loop:
                 self.recurrent(circle, taken.get(circle[0], []), used)
             elif not self.is_last(circle[0]):
                 self.all_steps(circle[0])
-        self.run.ops = [*self.run.ops[:begin], *self.made]
         for op in rest:
-            self.run.ops.extend(self.after(op))
-        output = self.run.outputs[which]
-        if output in self.places:
-            more: list[Op] = []
-            self.run.outputs[which] = self.item(output, more)
-            self.run.ops.extend(more)
+            self.after(op)
+        if self.run.outputs[which] in self.places:
+            self.run.outputs[which] = self.item(self.run.outputs[which])
 
     def goes_around(self, circle: Sequence[int]) -> bool:
         """Whether operations depend on themselves one step before."""
@@ -217,21 +213,17 @@ class _Loop:
         takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
         return all(k == self.T - 1 for k, one, _ in self.after_loop if one == j) and all(map(self.is_last, takers))
 
-    def emit(self, op: str, inputs: Sequence[str], ops: list[Op] | None = None, **attributes: Any) -> str:
+    def emit(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Add an operation."""
-        return self.run.emit(op, inputs, ops=self.made if ops is None else ops, **attributes)
+        return self.run.emit(op, *inputs, **attributes)
 
-    def moved(self, name: str, source: int, target: int, ops: list[Op] | None = None) -> str:
+    def moved(self, name: str, source: int, target: int) -> str:
         """An axis at another place."""
-        order = [k for k in range(len(self.run.shapes[name])) if k != source]
-        order.insert(target, source)
-        if source == target:
-            return name
-        return self.emit("Transpose", [name], ops, perm=order)
+        return self.run.moved(name, source, target)
 
-    def backward(self, series: str, ops: list[Op] | None = None) -> str:
+    def backward(self, series: str) -> str:
         """The steps from the last to the first."""
-        return self.emit("Slice", [series], ops, axes=[0], starts=[-1], ends=[-(2**31)], steps=[-1])
+        return self.emit("Slice", series, axes=[0], starts=[-1], ends=[-(2**31)], steps=[-1])
 
     def all_steps(self, j: int) -> None:
         """An operation that needs no step before, for all steps at once."""
@@ -257,7 +249,8 @@ class _Loop:
             shapes = [(self.T, *shape) for shape in shapes]
         if "shape" in attributes:
             shapes = [attributes.pop("shape")]
-        for m, name in enumerate(self.run.emits(op.op, inputs, shapes, op.where, self.made, **attributes)):
+        self.run.where = op.where
+        for m, name in enumerate(self.run.emits(op.op, inputs, shapes, **attributes)):
             (self.series if any(is_wide) else self.same)[j, m] = name
 
     def shifted(self, op: Op, inputs: list[str], is_wide: Sequence[bool]) -> tuple[list[str], dict[str, Any]]:
@@ -268,7 +261,7 @@ class _Loop:
             for p, (name, wide) in enumerate(zip(inputs, is_wide, strict=True)):
                 shape = self.run.shapes.get(name, ())
                 if wide and len(shape) < rank and op.op in ("Add", "Sub", "Mul", "Div"):
-                    inputs[p] = self.emit("Unsqueeze", [name], axes=list(range(1, 1 + rank - len(shape))))
+                    inputs[p] = self.emit("Unsqueeze", name, axes=list(range(1, 1 + rank - len(shape))))
         elif op.op in _ONE_AXIS:
             if not all(is_wide):
                 inputs = [name if wide else self.spread(name) for name, wide in zip(inputs, is_wide, strict=True)]
@@ -286,7 +279,7 @@ class _Loop:
     def spread(self, name: str) -> str:
         """A value that is the same at all steps, at each of them."""
         shape = self.run.shapes[name]
-        return self.emit("Expand", [self.emit("Unsqueeze", [name], axes=[0])], shape=[self.T, *shape])
+        return self.emit("Expand", self.emit("Unsqueeze", name, axes=[0]), shape=[self.T, *shape])
 
     # ------------------------------------------------------------------------------------------------ cells
 
@@ -377,12 +370,13 @@ class _Loop:
         sizes = [self.width(place) for place in states]
         starts = [self.shaped(name, (1, N, size)) for name, size in zip(before, sizes, strict=True)]
         shapes = [(self.T, N, self.width(output)), *((1, N, size) for size in sizes)]
-        self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, ops=self.made, cell=cell)
+        self.run.where = "Cell"
+        self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, cell=cell)
         for place, end in zip(states, ends, strict=True):
             if place != output:
-                self.final[place] = self.emit("Squeeze", [end], axes=[0])
+                self.final[place] = self.emit("Squeeze", end, axes=[0])
 
-    def shaped(self, name: str, shape: tuple[int, ...], ops: list[Op] | None = None) -> str:
+    def shaped(self, name: str, shape: tuple[int, ...]) -> str:
         """A start state in this shape."""
         given = self.run.shapes[name]
         if given == shape:
@@ -393,7 +387,7 @@ class _Loop:
         flat = [n for n in given if n != 1]
         if flat != [n for n in shape if n != 1]:
             raise _NoLoop
-        return self.emit("Reshape", [name], ops, shape=list(shape))
+        return self.emit("Reshape", name, shape=list(shape))
 
     def input_of(self, j: int, p: int) -> str:
         """An input from outside a circle, at every step."""
@@ -510,22 +504,19 @@ class _Loop:
 
     # ---------------------------------------------------------------------------------------------- after the loop
 
-    def after(self, op: Op) -> list[Op]:
-        """An operation after the loop, with what it takes of it."""
-        if not any(name in self.places for name in op.inputs):
-            return [op]
+    def after(self, op: Op) -> None:
+        """Add an operation after the loop, with what it takes of it."""
         places = [self.places.get(name) for name in op.inputs]
-        is_item = places[0] is not None and all(one is not None and one[1:] == places[0][1:] for one in places)
-        numbers = [one[0] for one in places if one is not None]
-        if op.op in ("Stack", "Concat") and is_item and numbers in ([*range(self.T)], [*range(self.T)][::-1]):
-            place = places[0][1:]  # type: ignore[index]
-            if place in self.series:
-                return self.joined(op, self.series[place], backward=numbers[0] > 0)
-        more: list[Op] = []
-        inputs = [self.item(name, more) if name in self.places else name for name in op.inputs]
-        return [*more, op._replace(inputs=tuple(inputs))]
+        numbers = [place[0] for place in places if place is not None]
+        if op.op in ("Stack", "Concat") and numbers in ([*range(self.T)], [*range(self.T)][::-1]):
+            ((*place,), *others) = {place[1:] for place in places}  # type: ignore[index]
+            if not others and (place[0], place[1]) in self.series:
+                self.joined(op, self.series[place[0], place[1]], backward=numbers[0] > 0)
+                return
+        inputs = [self.item(name) if name in self.places else name for name in op.inputs]
+        self.run.ops.append(op._replace(inputs=tuple(inputs)))
 
-    def item(self, name: str, more: list[Op]) -> str:
+    def item(self, name: str) -> str:
         """The value of one step, after the loop."""
         k, *rest = self.places[name]
         place = (rest[0], rest[1])
@@ -534,27 +525,26 @@ class _Loop:
         if k == self.T - 1 and place in self.final:
             return self.final[place]
         if k == self.T - 1 and self.origin(place) in self.final:
-            return self.shaped(self.final[self.origin(place)], self.run.shapes[name], more)
+            return self.shaped(self.final[self.origin(place)], self.run.shapes[name])
         if place not in self.series and k == self.T - 1 and self.is_last(place[0]):
             op, inputs = self.steps[-1][place[0]], []
             for p, one in enumerate(op.inputs):
                 is_made = one in self.places and (place[0], p) not in self.constants
-                inputs.append(self.item(one, more) if is_made else one)
-            more.append(op._replace(inputs=tuple(inputs)))
+                inputs.append(self.item(one) if is_made else one)
+            self.run.ops.append(op._replace(inputs=tuple(inputs)))
             return name
         if place not in self.series:
             raise _NoLoop
-        return self.emit("Gather", [self.series[place]], more, axis=0, index=-1 if k == self.T - 1 else k)
+        return self.emit("Gather", self.series[place], axis=0, index=-1 if k == self.T - 1 else k)
 
-    def joined(self, op: Op, series: str, backward: bool) -> list[Op]:
-        """The values of all steps side by side."""
-        ops: list[Op] = []
+    def joined(self, op: Op, series: str, backward: bool) -> None:
+        """Add the values of all steps side by side."""
         axis, shape = op.attributes["axis"], self.run.shapes[series]
         if backward:
-            series = self.backward(series, ops)
+            series = self.backward(series)
         if op.op == "Concat" and shape[axis + 1] == 1:
-            series = self.emit("Squeeze", [series], ops, axes=[axis + 1])
-        name = self.moved(series, 0, axis, ops)
+            series = self.emit("Squeeze", series, axes=[axis + 1])
+        name = self.moved(series, 0, axis)
         if op.op == "Concat" and shape[axis + 1] != 1:
-            name = self.emit("Reshape", [name], ops, shape=list(self.run.shapes[op.outputs[0]]))
-        return [*ops, Op("Identity", (name,), op.outputs, {}, op.where)]
+            name = self.emit("Reshape", name, shape=list(self.run.shapes[op.outputs[0]]))
+        self.run.ops.append(Op("Identity", (name,), op.outputs, {}, op.where))
