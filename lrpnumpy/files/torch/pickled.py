@@ -6,7 +6,6 @@ a list of parts. The code between them is not in it: only inside an nn.Sequentia
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,27 +106,24 @@ def inside(name: str, key: Any) -> str:
 
 def is_module(value: Any) -> bool:
     """Whether a record is of an nn.Module."""
-    state = _state(value) if isinstance(value, Pickled) else {}
-    return "_modules" in state and "_parameters" in state
+    return isinstance(value, Pickled) and {"_modules", "_parameters"} <= _state(value).keys()
 
 
 def _state(record: Pickled) -> dict[str, Any]:
     """The attributes of a pickled object by name."""
     state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
     items = pickles.entries(state) or {}
-    found = {pickles.text(key): value for key, value in items.items() if isinstance(key, (str, bytes))}
-    return {"_parameters": {}, "_buffers": {}, **found} if "_modules" in found else found
+    return {pickles.text(key): value for key, value in items.items() if isinstance(key, (str, bytes))}
 
 
-def walk(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every module inside a pickled one, itself first: name and attributes."""
-    source.budget.level(name, depth)
-    source.budget.visit(name)
-    state = _state(module)
-    yield name, state
-    for key, part in (pickles.entries(state["_modules"]) or {}).items():
-        if is_module(part):
-            yield from walk(source, part, inside(name, key), depth + 1)
+def contents(module: Pickled) -> dict[Any, Any]:
+    """The arrays and modules of an nn.Module by name, or all attributes of another object."""
+    state, found = _state(module), {}
+    if "_modules" not in state:
+        return state
+    for key in ("_parameters", "_buffers", "_modules"):
+        found |= pickles.entries(state.get(key)) or {}
+    return found
 
 
 def describe(source: Source, module: Pickled) -> Described:
