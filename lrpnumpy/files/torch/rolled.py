@@ -6,7 +6,7 @@ Everything else in the loop is done for all steps at once. A series has its step
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -85,7 +85,7 @@ class _Loop:
     inside: dict[tuple[int, int], Place] = field(default_factory=dict)  # inputs that the same step makes
     carried: dict[tuple[int, int], tuple[Place, str]] = field(default_factory=dict)  # and those of the step before
     constants: dict[tuple[int, int], str] = field(default_factory=dict)  # and those that are arrays
-    moves: dict[int, tuple[int, int]] = field(default_factory=dict)  # positions: the first, and 1 or -1
+    moves: dict[int, int] = field(default_factory=dict)  # the first of positions one after the other
     series: dict[Place, str] = field(default_factory=dict)  # values of all steps, steps first
     final: dict[Place, str] = field(default_factory=dict)  # values after the last step, if it is not a series
     same: dict[Place, str] = field(default_factory=dict)  # values that are the same in all steps
@@ -93,7 +93,7 @@ class _Loop:
 
     def __post_init__(self) -> None:
         self.T, self.first = len(self.steps), self.steps[0]
-        self.places = {
+        self.places: dict[str, tuple[int, int, int]] = {
             name: (k, j, m)
             for k, ops in enumerate(self.steps)
             for j, op in enumerate(ops)
@@ -143,19 +143,16 @@ class _Loop:
             return
         if key != "index" or not all(isinstance(one, int) for one in values):
             raise _NoLoop
-        jump = values[1] - values[0]
-        if abs(jump) != 1 or any(one != first + k * jump for k, one in enumerate(values)):
+        if list(values) != [first + k for k in range(self.T)]:
             raise _NoLoop
-        self.moves[j] = first, jump
+        self.moves[j] = first
 
     def is_series(self, j: int) -> bool:
         """Whether an operation takes one step after the other of a series."""
         op = self.first[j]
         if op.op != "Gather" or j not in self.moves or (j, 0) in self.inside or (j, 0) in self.carried:
             return False
-        size = self.run.shapes[op.inputs[0]][op.attributes["axis"]]
-        first, jump = self.moves[j]
-        return size == self.T and first % size == (0 if jump > 0 else size - 1)
+        return self.run.shapes[op.inputs[0]][op.attributes["axis"]] == self.T and self.moves[j] == 0
 
     @cached_property
     def groups(self) -> list[list[int]]:
@@ -213,27 +210,11 @@ class _Loop:
         takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
         return all(k == self.T - 1 for k, one, _ in self.after_loop if one == j) and all(map(self.is_last, takers))
 
-    def emit(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operation."""
-        return self.run.emit(op, *inputs, **attributes)
-
-    def moved(self, name: str, source: int, target: int) -> str:
-        """An axis at another place."""
-        return self.run.moved(name, source, target)
-
-    def backward(self, series: str) -> str:
-        """The steps from the last to the first."""
-        return self.emit("Slice", series, axes=[0], starts=[-1], ends=[-(2**31)], steps=[-1])
-
     def all_steps(self, j: int) -> None:
         """An operation that needs no step before, for all steps at once."""
         op = self.first[j]
         if self.is_series(j):
-            axis, (_, jump) = op.attributes["axis"], self.moves[j]
-            name = self.moved(op.inputs[0], axis, 0)
-            if jump < 0:
-                name = self.backward(name)
-            self.series[j, 0] = name
+            self.series[j, 0] = self.run.moved(op.inputs[0], op.attributes["axis"], 0)
             return
         if j in self.moves:
             raise _NoLoop
@@ -261,7 +242,7 @@ class _Loop:
             for p, (name, wide) in enumerate(zip(inputs, is_wide, strict=True)):
                 shape = self.run.shapes.get(name, ())
                 if wide and len(shape) < rank and op.op in ("Add", "Sub", "Mul", "Div"):
-                    inputs[p] = self.emit("Unsqueeze", name, axes=list(range(1, 1 + rank - len(shape))))
+                    inputs[p] = self.run.emit("Unsqueeze", name, axes=list(range(1, 1 + rank - len(shape))))
         elif op.op in _ONE_AXIS:
             if not all(is_wide):
                 inputs = [name if wide else self.spread(name) for name, wide in zip(inputs, is_wide, strict=True)]
@@ -279,7 +260,7 @@ class _Loop:
     def spread(self, name: str) -> str:
         """A value that is the same at all steps, at each of them."""
         shape = self.run.shapes[name]
-        return self.emit("Expand", self.emit("Unsqueeze", name, axes=[0]), shape=[self.T, *shape])
+        return self.run.emit("Expand", self.run.emit("Unsqueeze", name, axes=[0]), shape=[self.T, *shape])
 
     # ------------------------------------------------------------------------------------------------ cells
 
@@ -306,7 +287,7 @@ class _Loop:
         kinds = [self.first[j].op for j in core]
         if kinds == ["SetItem"]:
             self.collected(core[0])
-        elif kinds == ["CellStep"] and self.is_plain(core[0]):
+        elif kinds == ["CellStep"]:
             self.known_cell(core[0])
         else:
             ops = {*circle, *more}
@@ -323,12 +304,12 @@ class _Loop:
     def collected(self, j: int) -> None:
         """out[:, t] = value."""
         op = self.first[j]
-        place, (first, jump) = self.inside.get((j, 1)), self.moves.get(j, (1, 0))
-        if self.carried.get((j, 0), (None,))[0] != (j, 0) or place not in self.series or (first, jump) != (0, 1):
+        place = self.inside.get((j, 1))
+        if self.carried.get((j, 0), (None,))[0] != (j, 0) or place not in self.series or self.moves.get(j) != 0:
             raise _NoLoop
         if self.run.shapes[op.outputs[0]][op.attributes["axis"]] != self.T:
             raise _NoLoop
-        self.final[j, 0] = self.moved(self.series[place], 0, op.attributes["axis"])
+        self.final[j, 0] = self.run.moved(self.series[place], 0, op.attributes["axis"])
 
     def origin(self, place: Place) -> Place:
         """The value behind axes of length 1."""
@@ -336,26 +317,23 @@ class _Loop:
             place = self.inside[place[0], 0]
         return place
 
-    def state(self, j: int, p: int) -> tuple[Place, str] | None:
+    def state(self, j: int, p: int) -> tuple[Place, str]:
         """The value that an input is the one of the step before of, and what it is before the first step."""
         while (j, p) in self.inside and self.first[self.inside[j, p][0]].op in TRIVIAL:
             j, p = self.inside[j, p][0], 0
         if (j, p) not in self.carried:
-            return None
+            raise _NoLoop
         place, before = self.carried[j, p]
         return self.origin(place), before
-
-    def is_plain(self, j: int) -> bool:
-        """Whether a cell of torch.nn has its own states."""
-        count = len(self.first[j].outputs)
-        return all((found := self.state(j, 1 + m)) is not None and found[0] == (j, m) for m in range(count))
 
     def known_cell(self, j: int) -> None:
         """A cell of torch.nn as a layer."""
         op = self.first[j]
         places = [(j, m) for m in range(len(op.outputs))]
-        before = [found[1] for m in range(len(places)) if (found := self.state(j, 1 + m)) is not None]
-        self.layer(op.attributes["cell"], [self.input_of(j, 0)], places, before, places[0])
+        states = [self.state(j, 1 + m) for m in range(len(places))]
+        if [state[0] for state in states] != places:
+            raise NotStated(f"{op.where}() is not supported in a loop that changes its states")
+        self.layer(op.attributes["cell"], [self.input_of(j, 0)], places, [state[1] for state in states], places[0])
 
     def width(self, place: Place) -> int:
         """How many features a value has."""
@@ -366,7 +344,7 @@ class _Loop:
         self, cell: Any, inputs: Sequence[str], states: Sequence[Place], before: Sequence[str], output: Place
     ) -> None:
         """A cell with these states and this output, over all steps; `before` are the states before the first."""
-        N = self.batch(states[0])
+        N = int(np.prod(self.run.shapes[self.first[states[0][0]].outputs[states[0][1]]][:-1]))
         sizes = [self.width(place) for place in states]
         starts = [self.shaped(name, (1, N, size)) for name, size in zip(before, sizes, strict=True)]
         shapes = [(self.T, N, self.width(output)), *((1, N, size) for size in sizes)]
@@ -374,7 +352,7 @@ class _Loop:
         self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, cell=cell)
         for place, end in zip(states, ends, strict=True):
             if place != output:
-                self.final[place] = self.emit("Squeeze", end, axes=[0])
+                self.final[place] = self.run.emit("Squeeze", end, axes=[0])
 
     def shaped(self, name: str, shape: tuple[int, ...]) -> str:
         """A start state in this shape."""
@@ -387,7 +365,7 @@ class _Loop:
         flat = [n for n in given if n != 1]
         if flat != [n for n in shape if n != 1]:
             raise _NoLoop
-        return self.emit("Reshape", name, shape=list(shape))
+        return self.run.emit("Reshape", name, shape=list(shape))
 
     def input_of(self, j: int, p: int) -> str:
         """An input from outside a circle, at every step."""
@@ -435,11 +413,6 @@ class _Loop:
             if self.first[j].op in TRIVIAL and self.inside.get((j, 0)) in self.series:
                 self.all_steps(j)
 
-    def batch(self, place: Place) -> int:
-        """The size of the batch of a state."""
-        shape = self.run.shapes[self.first[place[0]].outputs[place[1]]]
-        return int(np.prod(shape[:-1]))
-
     def is_wanted(self, place: Place, ops: Sequence[int], used: set[Place]) -> bool:
         """Whether a value of a cell is used outside of it."""
         takers = [j for (j, _), one in self.inside.items() if one == place]
@@ -447,35 +420,17 @@ class _Loop:
 
     def needs_series(self, place: Place, ops: Sequence[int]) -> bool:
         """Whether a value of a cell is used at every step, not at the last one alone."""
-        same = [one for one in self.all_places() if self.origin(one) == place]
+        same = [one[1:] for one in self.places.values() if self.origin(one[1:]) == place]
         takers = {j for (j, _), one in self.inside.items() if one in same and j not in ops and j in self.live}
         if not all(map(self.is_last, takers)):
             return True
         return any(k < self.T - 1 and (j, m) in same for k, j, m in self.after_loop)
 
-    def all_places(self) -> Iterator[Place]:
-        for j, op in enumerate(self.first):
-            for m in range(len(op.outputs)):
-                yield j, m
-
     def traced(
         self, ops: Sequence[int], states: Sequence[Place], names: Sequence[tuple[str, str, bool]], output: Place
     ) -> Any:
         """The step of a custom cell."""
-        sizes = [self.width(place) for place in states]
-        widths = [self.run.shapes[name][-1] for _, name, _ in names]
-        problem: Exception | None = None
-        for by_size in (False, True):  # an input that is added to a state must have its axis
-            try:
-                return self.stepped(CellBuilder(sizes, widths, by_size), ops, states, names, output)
-            except LrpError as error:
-                problem = error
-        raise NotStated(str(problem))
-
-    def stepped(
-        self, builder: CellBuilder, ops: Sequence[int], states: Sequence[Place],
-        names: Sequence[tuple[str, str, bool]], output: Place,
-    ) -> Any:  # fmt: skip
+        builder = CellBuilder([self.width(one) for one in states], [self.run.shapes[one[1]][-1] for one in names])
         values: dict[Place, list[Any]] = {}
         before = {
             place: [Total(self.width(place), ((None, one),))] for place, one in zip(states, builder.states, strict=True)
@@ -507,19 +462,17 @@ class _Loop:
     def after(self, op: Op) -> None:
         """Add an operation after the loop, with what it takes of it."""
         places = [self.places.get(name) for name in op.inputs]
-        numbers = [place[0] for place in places if place is not None]
-        if op.op in ("Stack", "Concat") and numbers in ([*range(self.T)], [*range(self.T)][::-1]):
-            ((*place,), *others) = {place[1:] for place in places}  # type: ignore[index]
-            if not others and (place[0], place[1]) in self.series:
-                self.joined(op, self.series[place[0], place[1]], backward=numbers[0] > 0)
-                return
+        _, *item = places[0] or (0, -1, -1)
+        if op.op in ("Stack", "Concat") and places == [(k, *item) for k in range(self.T)] and (*item,) in self.series:
+            self.joined(op, self.series[(*item,)])
+            return
         inputs = [self.item(name) if name in self.places else name for name in op.inputs]
         self.run.ops.append(op._replace(inputs=tuple(inputs)))
 
     def item(self, name: str) -> str:
         """The value of one step, after the loop."""
         k, *rest = self.places[name]
-        place = (rest[0], rest[1])
+        place = rest[0], rest[1]
         if place in self.same:
             return self.same[place]
         if k == self.T - 1 and place in self.final:
@@ -535,16 +488,14 @@ class _Loop:
             return name
         if place not in self.series:
             raise _NoLoop
-        return self.emit("Gather", self.series[place], axis=0, index=-1 if k == self.T - 1 else k)
+        return self.run.emit("Gather", self.series[place], axis=0, index=-1 if k == self.T - 1 else k)
 
-    def joined(self, op: Op, series: str, backward: bool) -> None:
+    def joined(self, op: Op, series: str) -> None:
         """Add the values of all steps side by side."""
         axis, shape = op.attributes["axis"], self.run.shapes[series]
-        if backward:
-            series = self.backward(series)
         if op.op == "Concat" and shape[axis + 1] == 1:
-            series = self.emit("Squeeze", series, axes=[axis + 1])
-        name = self.moved(series, 0, axis)
+            series = self.run.emit("Squeeze", series, axes=[axis + 1])
+        name = self.run.moved(series, 0, axis)
         if op.op == "Concat" and shape[axis + 1] != 1:
-            name = self.emit("Reshape", name, shape=list(self.run.shapes[op.outputs[0]]))
+            name = self.run.emit("Reshape", name, shape=list(self.run.shapes[op.outputs[0]]))
         self.run.ops.append(Op("Identity", (name,), op.outputs, {}, op.where))

@@ -50,11 +50,8 @@ class Total(NamedTuple):
     def scaled(self, by: np.ndarray) -> Total:
         """Times one number for each, or for all."""
         c = np.broadcast_to(by.reshape(-1), self.size).astype(np.float32)
-        terms = []
-        for factor, value in self.terms:
-            new = c if factor is None else c * factor if factor.ndim == 1 else c[:, None] * factor
-            terms.append((new, value))
-        return Total(self.size, tuple(terms), None if self.bias is None else c * self.bias)
+        terms = tuple((_scaled(factor, c), value) for factor, value in self.terms)
+        return Total(self.size, terms, None if self.bias is None else c * self.bias)
 
     def plus(self, other: Total) -> Total:
         """The sum of both."""
@@ -66,18 +63,22 @@ class Total(NamedTuple):
         return Total(self.size, self.terms + other.terms, bias)
 
 
+def _scaled(factor: np.ndarray | None, c: np.ndarray) -> np.ndarray:
+    """c times a matrix, a scale, or 1."""
+    if factor is None:
+        return c
+    return c * factor if factor.ndim == 1 else c[:, None] * factor
+
+
 class CellBuilder:
     """A step while its operations are traced."""
 
-    def __init__(self, states: Sequence[int], inputs: Sequence[int], by_size: bool) -> None:
+    def __init__(self, states: Sequence[int], inputs: Sequence[int]) -> None:
         self.step = Step("TracedCell")
         self.arrays: dict[str, np.ndarray] = {}
         self.gates: set[Operation] = set()
         self.first = states[0]
-        self.given: list[Operation] = []
-        for k, size in enumerate(inputs):
-            axis = self.axis(size) if by_size else ("D" if k == 0 else f"D{k}")
-            self.given.append(self.step._given("input", f"x{k or ''}", (axis,)))
+        self.given = [self.step._given("input", f"x{k or ''}", (self.axis(size),)) for k, size in enumerate(inputs)]
         self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
 
     def axis(self, size: int) -> str:
@@ -156,41 +157,25 @@ class CellBuilder:
 
     def arithmetic(self, kind: str, a: Any, b: Any) -> Total:
         """Of two values, or of one and a constant."""
-        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            return self.with_constant(kind, a, b)
-        if kind == "Add":
-            return _one(a).plus(_one(b))
-        if kind == "Sub":
-            return _one(a).plus(_one(b).scaled(-np.ones(1)))
+        size = next(_one(value).size for value in (a, b) if not isinstance(value, np.ndarray))
+        if kind == "Sub" and isinstance(a, np.ndarray) and (a == 1).all():
+            z = self.value(b)
+            made = self.step.complement(z)
+            self.gates |= {made} if z in self.gates else set()
+            return Total(size, ((None, made),))
+        first, second = _total(a, size), _total(b, size)
+        if kind in ("Add", "Sub"):
+            return first.plus(second if kind == "Add" else second.scaled(-np.ones(1)))
+        if second.bias is not None and not second.terms:
+            return first.scaled(second.bias if kind == "Mul" else 1 / second.bias)
         if kind == "Div":
             raise NotStated("divides by a value")
-        first, second = self.value(a), self.value(b)
-        if second in self.gates and first not in self.gates:
-            first, second = second, first
-        return Total(a[0].size, ((None, self.step.product(first, second)),))
-
-    def with_constant(self, kind: str, a: Any, b: Any) -> Total:
-        """Of a value and a constant."""
-        if isinstance(a, np.ndarray):
-            value, c = _one(b), a
-            if kind == "Sub" and (c == 1).all():
-                z = self.value(b)
-                made = self.step.complement(z)
-                if z in self.gates:
-                    self.gates.add(made)
-                return Total(value.size, ((None, made),))
-            if kind == "Div":
-                raise NotStated("divides by a value")
-            if kind == "Sub":
-                value, kind = value.scaled(-np.ones(1)), "Add"
-        else:
-            value, c = _one(a), b
-        if c.size not in (1, value.size):
-            raise NotStated("has a constant that differs between sequences")
-        if kind in ("Mul", "Div"):
-            return value.scaled(c if kind == "Mul" else 1 / c)
-        c = np.broadcast_to(c.reshape(-1), value.size)
-        return value.plus(Total(value.size, (), np.asarray(c if kind == "Add" else -c, np.float32)))
+        if first.bias is not None and not first.terms:
+            return second.scaled(first.bias)
+        gate, signal = self.value([first]), self.value([second])
+        if signal in self.gates and gate not in self.gates:
+            gate, signal = signal, gate
+        return Total(size, ((None, self.step.product(gate, signal)),))
 
     def finished(self, output: Sequence[Total], after: Sequence[Sequence[Total]]) -> Cell:
         """The cell that gives this output and has these states after a step."""
@@ -199,6 +184,15 @@ class CellBuilder:
             values[0] = values[1]
         statement = self.step._finished(self.given, self.states, values, 0)
         return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
+
+
+def _total(value: Any, size: int) -> Total:
+    """A value, or a constant, as a sum."""
+    if not isinstance(value, np.ndarray):
+        return _one(value)
+    if value.size not in (1, size):
+        raise NotStated("has a constant that differs between sequences")
+    return Total(size, (), np.broadcast_to(value.reshape(-1), size).astype(np.float32))
 
 
 def _one(parts: Sequence[Total]) -> Total:
