@@ -99,5 +99,6 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Imp
     found = find(source, paths, described, named, assumed)
     steps = ModuleOrder(source, said, named, described, assumed).steps(found)
     model = TorchBuild(source, paths, said, notes, assumed).model(steps)
-    warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
-    return Imported(model, [*assumed, *notes], warnings)
+    assumptions = [*dict.fromkeys(assumed)]
+    warnings = [ASSUMED.format("; ".join(assumptions))] if assumptions else []
+    return Imported(model, [*assumptions, *dict.fromkeys(notes)], warnings)
