@@ -110,19 +110,16 @@ class ModuleCall:
         args, kwargs = _filled(self.template, given)
         return args, kwargs
 
-    def inputs_of(self, given: Sequence[Any]) -> list[Any]:
-        """Those tensors that are inputs of the network."""
-        return [tensor for tensor, port in zip(given, self.ports, strict=True) if port.is_input]
+    def inputs_of(self, given: Sequence[Any]) -> dict[str, Any]:
+        """Those tensors that are inputs of the network, by name."""
+        return {port.name: tensor for tensor, port in zip(given, self.ports, strict=True) if port.is_input}
 
     def records(self, given: Sequence[Any], lengths: Sequence[int] | None = None) -> list[Any]:
         """The inputs of each sequence as a model takes them."""
         columns = {}
-        for port, tensor in zip(self.inputs, self.inputs_of(given), strict=True):
-            array = as_numpy(tensor)
-            if "N" in port.axes:
-                rows = np.moveaxis(array, port.axes.index("N"), 0)
-            else:
-                rows = array[None]
+        for port in self.inputs:
+            array = as_numpy(self.inputs_of(given)[port.name])
+            rows = np.moveaxis(array, port.axes.index("N"), 0) if "N" in port.axes else array[None]
             axes = port.axes.replace("N", "")
             if "T" in axes:
                 rows = np.moveaxis(rows, 1 + axes.index("T"), 1)

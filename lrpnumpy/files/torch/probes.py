@@ -7,7 +7,6 @@ x == -999, which ordinary numbers never meet, are named.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -140,7 +139,12 @@ class ScoreCheck:
             )
         if not found:
             raise self.source.error("", "gives no scores that could be compared; pass check=x, an input that it takes")
-        warned += [self.assumed(one) for one in self.conditions if tried.isdisjoint(one.numbers)]
+        for condition in self.conditions:
+            fact = f"{condition.text} is {condition.value} for every input"
+            if condition.value is None:
+                fact = f"what the module does with {condition.text} is the same for every input"
+            if tried.isdisjoint(condition.numbers):
+                warned.append(f"assumed: {fact}")
         if self.call.takes_lengths:
             pad = _padding_id(self.call.module) if self.call.main.is_ids else None
             if pad is not None and not model.every and len(self.call.inputs) == 1:
@@ -153,13 +157,6 @@ class ScoreCheck:
                 f"the module raises an error for {', '.join(refused)} ({reason}), so its scores were not compared there"
             )
         return model, warned
-
-    def assumed(self, condition: Condition) -> str:
-        """The warning about a condition that is the same on all ordinary inputs."""
-        text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)
-        if condition.value is None:
-            return f"assumed: what the module does with {text} is the same for every input"
-        return f"assumed: {text} is {condition.value} for every input"
 
     # ---------------------------------------------------------------------------------------------------- the probes
 

@@ -102,7 +102,7 @@ class Recorded:
 
         `shape` is left out where it follows: of what only moves numbers, and of what its inputs are broadcast to.
         """
-        name, names = f"v{len(self.shapes)}", tuple(one if isinstance(one, str) else one.name for one in inputs)
+        name, names = f"value {len(self.shapes)}", tuple(one if isinstance(one, str) else one.name for one in inputs)
         if op in MOVES:
             if op in ("Reshape", "Expand"):
                 attributes["shape"] = shape
@@ -159,14 +159,14 @@ class Recorded:
         """An array by name; the same numbers have the same name."""
         array = np.asarray(array)
         for name, known in self.arrays.items():
-            if not name.startswith("c"):
+            if not name.startswith("constant "):
                 continue
             if known is array or (
                 known.size < 10**5 and known.shape == array.shape and known.dtype == array.dtype
                 and np.array_equal(known, array)
             ):  # fmt: skip
                 return name
-        name = f"c{len(self.shapes)}"
+        name = f"constant {len(self.shapes)}"
         self.arrays[name], self.shapes[name] = array, array.shape
         return name
 
@@ -199,8 +199,8 @@ def tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from tensors(item, f"{name}.{key}" if name else str(key))
 
 
-def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any]) -> Recorded:
-    """Run a module; `inputs` are those tensors among its arguments that are inputs of the network."""
+def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Recorded:
+    """Run a module; `inputs` are those tensors among its arguments that are inputs of the network, by name."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -219,13 +219,13 @@ def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: 
 class _Recorder:
     """Names of tensors while a module runs."""
 
-    def __init__(self, inputs: Sequence[Any]) -> None:
-        self.run = Recorded([f"in{k}" for k in range(len(inputs))])
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        self.run = Recorded([*inputs])
         self.names: dict[int, str] = {}
         # of a split tensor, named where they are used: its name, the axis, and from where to where
         self.pieces: dict[int, tuple[str, int, int, int | None]] = {}
         self.alive: list[Any] = []  # a tensor that is freed may leave its id to another
-        for name, tensor in zip(self.run.inputs, inputs, strict=True):
+        for name, tensor in inputs.items():
             self.bind(tensor, name)
             self.run.shapes[name] = tuple(tensor.shape)
 
