@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import as_numpy, letter_of, tensors
+from lrpnumpy.files.torch.recorded import as_numpy, letter_of, mapped, tensors
 
 BATCH, STEPS = 8, 7  # of the first probe; a single sequence might have a score close to 0
 _TRIES = 48
@@ -107,8 +107,7 @@ class ModuleCall:
 
     def arguments(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with these tensors."""
-        args, kwargs = _filled(self.template, given)
-        return args, kwargs
+        return mapped(lambda place, _: given[place.number], self.template)  # type: ignore[no-any-return]
 
     def inputs_of(self, given: Sequence[Any]) -> dict[str, Any]:
         """Those tensors that are inputs of the network, by name."""
@@ -136,23 +135,12 @@ class ModuleCall:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _filled(template: Any, given: Sequence[Any]) -> Any:
-    if isinstance(template, _Place):
-        return given[template.number]
-    if isinstance(template, Mapping):
-        return {key: _filled(value, given) for key, value in template.items()}
-    if isinstance(template, tuple) and hasattr(template, "_fields"):
-        return type(template)(*(_filled(value, given) for value in template))
-    if isinstance(template, (tuple, list)):
-        return type(template)(_filled(value, given) for value in template)
-    return template
-
-
 @dataclass
 class _Place:
-    """Where a tensor is in the arguments."""
+    """Where a tensor is in the arguments; `detach` makes it one for `mapped`."""
 
     number: int
+    detach = None
 
 
 # ----------------------------------------------------------------------------------------------- what a module may take
@@ -198,20 +186,16 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
     found: list[Any] = []
     names: list[str] = []
 
-    def placed(value: Any, name: str) -> Any:
-        if hasattr(value, "detach"):
-            found.append(value)
-            names.append(name)
-            return _Place(len(found) - 1)
-        if isinstance(value, Mapping):
-            return {key: placed(item, str(key)) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(placed(item, f"{name}_{key}") for key, item in enumerate(value))
-        return value
+    def placed(tensor: Any, name: str) -> _Place:
+        key = name.rpartition(".")[2]
+        found.append(tensor)
+        names.append(name.replace(".", "_") if key.isdigit() else key)
+        return _Place(len(found) - 1)
 
     args, kwargs = arguments
     parameters += [f"x{k}" for k in range(len(parameters), len(args))]
-    template = tuple(map(placed, args, parameters)), placed(kwargs, "")
+    named = dict(zip(parameters, args, strict=False))
+    template = tuple(mapped(placed, named).values()), mapped(placed, kwargs)
     if not found:
         raise LrpError("check contains no tensor; pass an input that the module takes, or a tuple of its inputs.")
     names = [f"{name}_{k}" if names.count(name) > 1 else name for k, name in enumerate(names)]

@@ -7,7 +7,7 @@ branches and loops just run. What a condition decides is what the probes decide,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -189,14 +189,23 @@ def letter_of(tensor: Any) -> str:
     return "i"
 
 
-def tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict, '1.0' of a tuple in one."""
+def mapped(function: Callable[[Any, str], Any], value: Any, name: str = "") -> Any:
+    """Tuples, lists and dicts with `function(tensor, name)` for each tensor; '1.0' is a name in a tuple in a tuple."""
     if hasattr(value, "detach"):
-        yield name or "0", value
-    elif isinstance(value, (Mapping, tuple, list)):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, item in items:
-            yield from tensors(item, f"{name}.{key}" if name else str(key))
+        return function(value, name)
+    if isinstance(value, Mapping):
+        return {key: mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def tensors(value: Any) -> list[tuple[str, Any]]:
+    """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict; '0' is a single one."""
+    found: list[tuple[str, Any]] = []
+    mapped(lambda tensor, name: found.append((name or "0", tensor)), value)
+    return found
 
 
 def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Recorded:
@@ -261,14 +270,6 @@ class _Recorder:
         name = self.names[id(tensor)]
         return Arg(name, shape, kind, self.run.arrays.get(name))
 
-    def translated(self, value: Any) -> Any:
-        """Arguments with tensors as values."""
-        if hasattr(value, "detach"):
-            return self.ref(value)
-        if isinstance(value, (tuple, list)):
-            return type(value)(map(self.translated, value)) if type(value) in (tuple, list) else tuple(value)
-        return value
-
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """One function of torch: run it, and record it if it depends on an input."""
         name = getattr(func, "__name__", "").partition(".")[0]  # without the overload of an exported program
@@ -278,11 +279,10 @@ class _Recorder:
         name = INPLACE.get(name, name.rstrip("_") if changes else name)
         from lrpnumpy.files.torch.translated import translate
 
-        if not any(True for _ in tensors((args, kwargs))):
+        if not tensors((args, kwargs)):
             return func(*args, **kwargs)
         depends = self.depends(args) or self.depends(tuple(kwargs.values()))
-        refs = self.translated(tuple(args))  # before it runs, which may change them
-        named = {key: self.translated(value) for key, value in kwargs.items()}
+        refs, named = mapped(lambda tensor, _: self.ref(tensor), (tuple(args), dict(kwargs)))  # it may change them
         result = func(*args, **kwargs)
         results = [args[0]] if changes else [tensor for _, tensor in tensors(result)]
         is_uniform = bool(results) and not changes and all(map(_is_uniform, results))
