@@ -6,7 +6,7 @@ Everything else in the loop is done for all steps at once. A series has its step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import needed
 from lrpnumpy.files.torch.recorded import Op, Recorded
-from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total
+from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total, totals
 from lrpnumpy.layers import Layer
 from lrpnumpy.lazy import cached_property
 
@@ -175,29 +175,27 @@ class _Loop:
     def roll(self, begin: int, which: str) -> None:
         """Replace the loop by operations on series."""
         self.match()
-        wanted = {name for op in needed(self.run, which) for name in op.inputs} | {self.run.outputs[which]}
-        rest = [op for op in needed(self.run, which) if op.outputs[0] not in self.places]
-        first = {op.outputs[0] for op in self.run.ops[:begin]}
-        rest = [op for op in rest if op.outputs[0] not in first]
-        self.after_loop = [self.places[name] for op in rest for name in op.inputs if name in self.places]
-        if self.run.outputs[which] in self.places:
-            self.after_loop.append(self.places[self.run.outputs[which]])
-        used = {(j, m) for _, j, m in self.after_loop}
-        self.live = {self.places[name][1] for name in wanted if name in self.places}
+        needs, output = needed(self.run, which), self.run.outputs[which]
+        earlier = {op.outputs[0] for op in self.run.ops[:begin]}
+        rest = [op for op in needs if op.outputs[0] not in self.places and op.outputs[0] not in earlier]
+        after = [*(name for op in rest for name in op.inputs), output]
+        self.after_loop = [self.places[name] for name in after if name in self.places]
+        self.live = {self.places[name][1] for op in needs for name in op.inputs if name in self.places}
+        self.live |= {self.places[output][1]} if output in self.places else set()
         self.run.ops = self.run.ops[:begin]
         groups = [circle for circle in self.groups if self.live.intersection(circle)]
-        taken = self.absorbed(groups, used)
+        taken = self.absorbed(groups)
         for circle in groups:
             if self.done.intersection(circle) or any(j in more for j in circle for more in taken.values()):
                 continue
             if self.goes_around(circle):
-                self.recurrent(circle, taken.get(circle[0], []), used)
+                self.recurrent(circle, taken.get(circle[0], []))
             elif not self.is_last(circle[0]):
                 self.all_steps(circle[0])
         for op in rest:
             self.after(op)
-        if self.run.outputs[which] in self.places:
-            self.run.outputs[which] = self.item(self.run.outputs[which])
+        if output in self.places:
+            self.run.outputs[which] = self.item(output)
 
     def goes_around(self, circle: Sequence[int]) -> bool:
         """Whether operations depend on themselves one step before."""
@@ -207,8 +205,12 @@ class _Loop:
         """Whether an operation outside of circles is used after the last step only, for which `item` makes it."""
         if self.is_series(j) or any(j in circle and self.goes_around(circle) for circle in self.groups):
             return False
-        takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
-        return all(k == self.T - 1 for k, one, _ in self.after_loop if one == j) and all(map(self.is_last, takers))
+        is_after = all(k == self.T - 1 for k, one, _ in self.after_loop if one == j)
+        return is_after and all(map(self.is_last, self.takers(j) & self.live))
+
+    def takers(self, j: int) -> set[int]:
+        """The operations of a step that take a result of this one."""
+        return {k for (k, _), place in self.inside.items() if place[0] == j}
 
     def all_steps(self, j: int) -> None:
         """An operation that needs no step before, for all steps at once."""
@@ -264,24 +266,23 @@ class _Loop:
 
     # ------------------------------------------------------------------------------------------------ cells
 
-    def absorbed(self, groups: Sequence[Sequence[int]], used: set[Place]) -> dict[int, list[int]]:
+    def absorbed(self, groups: Sequence[Sequence[int]]) -> dict[int, list[int]]:
         """Linear operations that only one group of several takes, which become part of its cell."""
         found: dict[int, list[int]] = {}
+        used = {j for _, j, _ in self.after_loop}
         for circle in groups:
-            core = [j for j in circle if self.first[j].op not in TRIVIAL]
+            kinds = [self.first[j].op for j in circle if self.first[j].op not in TRIVIAL]
             carries = any(place[0] in circle for (j, _), (place, _) in self.carried.items() if j in circle)
-            if not carries or [self.first[j].op for j in core] in (["CellStep"], ["SetItem"]):
+            if not carries or kinds in (["CellStep"], ["SetItem"]):
                 continue
             inner = set(circle)
             for j in reversed(range(len(self.first))):
-                takers = {k for (k, _), place in self.inside.items() if place[0] == j}
-                is_used = any(place[0] == j for place in used)
-                if j not in inner and takers and takers <= inner and not is_used and self.first[j].op in LINEAR:
+                if self.first[j].op in LINEAR and j not in used and self.takers(j) and self.takers(j) <= inner:
                     inner.add(j)
             found[circle[0]] = sorted(inner - set(circle))
         return found
 
-    def recurrent(self, circle: Sequence[int], more: Sequence[int], used: set[Place]) -> None:
+    def recurrent(self, circle: Sequence[int], more: Sequence[int]) -> None:
         """Operations that go in a circle: a cell, or a tensor that is written step by step."""
         core = [j for j in circle if self.first[j].op not in TRIVIAL]
         kinds = [self.first[j].op for j in core]
@@ -293,10 +294,9 @@ class _Loop:
             ops = {*circle, *more}
             for j in sorted(ops):  # what is made of joined values must be made inside
                 if self.first[j].op == "Concat":
-                    ops |= {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
+                    ops |= self.takers(j) & self.live
             self.done |= ops
-            self.stated(sorted(ops), used)
-            return
+            self.stated(sorted(ops))
         for j in circle:  # axes of length 1 around what the cell gives
             if j not in core and self.inside.get((j, 0)) in self.series:
                 self.all_steps(j)
@@ -374,71 +374,54 @@ class _Loop:
             return self.series[place]
         return self.spread(self.first[j].inputs[p] if place is None else self.same[place])
 
-    def stated(self, ops: Sequence[int], used: set[Place]) -> None:
+    def stated(self, ops: Sequence[int]) -> None:
         """A custom cell."""
-        states = list(dict.fromkeys(self.origin(place) for (j, _), (place, _) in self.carried.items() if j in ops))
-        before: dict[Place, str] = {}
+        before: dict[Place, str] = {}  # the states, and what they are before the first step
         for (j, _), (place, name) in self.carried.items():
             if j in ops and before.setdefault(self.origin(place), name) != name:
                 raise _NoLoop
-        outside = [
-            (j, p)
-            for j in ops
-            for p, name in enumerate(self.first[j].inputs)
-            if (j, p) not in self.carried and self.inside.get((j, p), (-1,))[0] not in ops
-            and name and (j, p) not in self.constants and ((j, p) in self.inside or name not in self.run.arrays)
-        ]  # fmt: skip
-        given: dict[str, tuple[int, int]] = {}
-        for j, p in outside:
-            given.setdefault(str(self.inside.get((j, p), self.first[j].inputs[p])), (j, p))
-        names: list[tuple[str, str, bool]] = []  # of each input: its key, its value, and whether it is a series
-        for key, (j, p) in given.items():
-            made_by = self.inside.get((j, p))
-            name = self.first[j].inputs[p]
-            if made_by is not None:
-                name = self.series.get(made_by) or self.same.get(made_by) or _fail()
-            names.append((key, name, made_by in self.series))
-        names.sort(key=lambda one: not one[2])  # series first
-        if not names or not names[0][2]:
+        inputs: dict[str, tuple[str, bool]] = {}  # by key: the value, and whether it is a series
+        for j in ops:
+            for p, name in enumerate(self.first[j].inputs):
+                place = self.inside.get((j, p))
+                if place is not None and place[0] not in ops:
+                    inputs[str(place)] = self.series.get(place) or self.same.get(place) or _fail(), place in self.series
+                elif place is None and name and (j, p) not in self.carried and name not in self.run.arrays:
+                    inputs[name] = name, False
+        inputs = dict(sorted(inputs.items(), key=lambda item: not item[1][1]))  # series first
+        if not any(is_series for _, is_series in inputs.values()):
             raise NotStated("has a loop that takes no input")
-        wanted = {(j, m) for j in ops for m in range(len(self.first[j].outputs)) if self.is_wanted((j, m), ops, used)}
-        origins = {self.origin(place) for place in wanted}
-        every = [place for place in origins if self.needs_series(place, ops)] or list(origins - set(states))
+        uses = self.uses(ops)
+        every = [place for place, is_every in uses.items() if is_every]
+        every = every or [place for place in uses if place not in before]
         if len(every) > 1:
             raise NotStated("has a loop with two values that are used at every step")
-        output = every[0] if every else states[0]
-        cell = self.traced(ops, states, names, output)
-        self.layer(cell, [one[1] for one in names], states, [before[place] for place in states], output)
-        for j in ops:
-            if self.first[j].op in TRIVIAL and self.inside.get((j, 0)) in self.series:
-                self.all_steps(j)
+        output = [*every, *before][0]
+        values = {key: name for key, (name, _) in inputs.items()}
+        cell = self.traced(ops, [*before], values, output)
+        self.layer(cell, [*values.values()], [*before], [*before.values()], output)
 
-    def is_wanted(self, place: Place, ops: Sequence[int], used: set[Place]) -> bool:
-        """Whether a value of a cell is used outside of it."""
-        takers = [j for (j, _), one in self.inside.items() if one == place]
-        return place in used or any(j not in ops and j in self.live for j in takers)
+    def uses(self, ops: Sequence[int]) -> dict[Place, bool]:
+        """The values of a cell that are used outside of it, and whether that is at every step."""
+        found: dict[Place, bool] = {}
+        for (j, _), place in self.inside.items():
+            if place[0] in ops and j not in ops and j in self.live:
+                origin = self.origin(place)
+                found[origin] = found.get(origin, False) or not self.is_last(j)
+        for k, j, m in self.after_loop:
+            if j in ops:
+                origin = self.origin((j, m))
+                found[origin] = found.get(origin, False) or k < self.T - 1
+        return found
 
-    def needs_series(self, place: Place, ops: Sequence[int]) -> bool:
-        """Whether a value of a cell is used at every step, not at the last one alone."""
-        same = [one[1:] for one in self.places.values() if self.origin(one[1:]) == place]
-        takers = {j for (j, _), one in self.inside.items() if one in same and j not in ops and j in self.live}
-        if not all(map(self.is_last, takers)):
-            return True
-        return any(k < self.T - 1 and (j, m) in same for k, j, m in self.after_loop)
-
-    def traced(
-        self, ops: Sequence[int], states: Sequence[Place], names: Sequence[tuple[str, str, bool]], output: Place
-    ) -> Any:
+    def traced(self, ops: Sequence[int], states: Sequence[Place], inputs: Mapping[str, str], output: Place) -> Any:
         """The step of a custom cell."""
-        builder = CellBuilder([self.width(one) for one in states], [self.run.shapes[one[1]][-1] for one in names])
-        values: dict[Place, list[Any]] = {}
-        before = {
-            place: [Total(self.width(place), ((None, one),))] for place, one in zip(states, builder.states, strict=True)
-        }
-        keys = {
-            key: [Total(self.run.shapes[name][-1], ((None, one),))]
-            for (key, name, _), one in zip(names, builder.given, strict=True)
-        }
+        sizes = [self.width(place) for place in states]
+        widths = [self.run.shapes[name][-1] for name in inputs.values()]
+        builder = CellBuilder(sizes, widths)
+        values: dict[Place, list[Total]] = {}
+        before = dict(zip(states, totals(sizes, builder.states), strict=True))
+        given = dict(zip(inputs, totals(widths, builder.given), strict=True))
         for j in ops:
             op = self.first[j]
             taken: list[Any] = []
@@ -451,9 +434,8 @@ class _Loop:
                 elif place is None and name in self.run.arrays:
                     taken.append(self.run.arrays[name])
                 else:
-                    taken.append(keys[str(place) if place is not None else name])
-            rank = len(self.run.shapes[op.outputs[0]])
-            for m, value in enumerate(builder.run(op, taken, rank)):
+                    taken.append(given[str(place) if place is not None else name])
+            for m, value in enumerate(builder.run(op, taken, len(self.run.shapes[op.outputs[0]]))):
                 values[j, m] = value
         return builder.finished(values[output], [values[place] for place in states])
 

@@ -186,6 +186,11 @@ class CellBuilder:
         return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
 
 
+def totals(sizes: Sequence[int], values: Sequence[Operation]) -> list[list[Total]]:
+    """Traced values of these sizes as sums."""
+    return [[Total(size, ((None, value),))] for size, value in zip(sizes, values, strict=True)]
+
+
 def _total(value: Any, size: int) -> Total:
     """A value, or a constant, as a sum."""
     if not isinstance(value, np.ndarray):

@@ -84,17 +84,9 @@ def _each(op: str, names: Sequence[str] = (), **fixed: Any) -> Function:
 
 
 def _softplus(t: Recorded, x: Arg, beta: float = 1, threshold: float = 20) -> str:
-    if threshold < 15 and beta == 1:
-        raise Unclear(f"is not supported with threshold={threshold}")
-    if beta == 1:
-        return t.emit("Softplus", x)
-    scaled = t.emit("Mul", x, t.constant(np.float32(beta)))
-    return t.emit("Div", t.emit("Softplus", scaled), t.constant(np.float32(beta)))
-
-
-def _absolute(t: Recorded, x: Arg) -> str:
-    """relu(x) + relu(-x)."""
-    return t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x)))
+    if threshold < 15 or beta != 1:
+        raise Unclear(f"is not supported with beta={beta} and threshold={threshold}")
+    return t.emit("Softplus", x)
 
 
 def _clip(t: Recorded, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
@@ -104,9 +96,7 @@ def _clip(t: Recorded, x: Arg, min: Any = None, max: Any = None, inplace: bool =
 
 def _prelu(t: Recorded, x: Arg, weight: Arg) -> str:
     slopes = _array(weight, "slopes")
-    if slopes.size > 1:
-        slopes = slopes.reshape(-1, *[1] * (x.rank - 2))
-    return t.result("PRelu", x, t.constant(slopes))
+    return t.result("PRelu", x, t.constant(slopes.reshape(-1, *[1] * (x.rank - 2)) if slopes.size > 1 else slopes))
 
 
 def _binary(op: str, swapped: bool = False) -> Function:
@@ -130,9 +120,7 @@ def _where(t: Recorded, condition: Arg, a: Any, b: Any) -> str:
         raise Unclear("depends on the numbers of the input, which is not supported")
     chosen = a if condition.array.flat[0] else b
     name = chosen.name if isinstance(chosen, Arg) else t.constant(np.float32(chosen))
-    if t.shapes[name] == t.results[0]:
-        return name
-    return t.emit("Expand", name, shape=list(t.results[0]))
+    return name if t.shapes[name] == t.results[0] else t.emit("Expand", name, shape=list(t.results[0]))
 
 
 # --------------------------------------------------------------------------------------------------- sums and products
@@ -157,12 +145,6 @@ def _matmul(t: Recorded, a: Arg, b: Any = None, other: Any = None, mat2: Any = N
     return t.emit("MatMul", a, b)
 
 
-def _addmm(t: Recorded, c: Arg, a: Arg, b: Arg, beta: float = 1, alpha: float = 1) -> str:
-    if beta != 1 or alpha != 1:
-        raise Unclear("is supported with beta = alpha = 1 only")
-    return t.emit("Add", _matmul(t, a, b), c)
-
-
 def _attention(
     t: Recorded, q: Arg, k: Arg, v: Arg, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
@@ -175,51 +157,20 @@ def _attention(
     return t.emit("MatMul", t.emit("Softmax", scores, axis=q.rank - 1), v)
 
 
-# The parameters of torch.nn.functional.multi_head_attention_forward, in their order.
-_MULTI_HEAD = (
-    "query", "key", "value", "embed_dim_to_check", "num_heads", "in_proj_weight", "in_proj_bias", "bias_k", "bias_v",
-    "add_zero_attn", "dropout_p", "out_proj_weight", "out_proj_bias", "training", "key_padding_mask", "need_weights",
-    "attn_mask", "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "static_k", "static_v",
-)  # fmt: skip
-
-
-def _multi_head(t: Recorded, *given: Any, **named: Any) -> Sequence[str]:
+def _multi_head(
+    t: Recorded, query: Arg, key: Arg, value: Arg, embed_dim: int, heads: int, W: Any, b: Any, bias_k: Any, bias_v: Any,
+    add_zero: bool, dropout: float, Wo: Arg, bo: Any, key_padding_mask: Any = None, **more: Any
+) -> Sequence[str]:  # fmt: skip
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
-    said: dict[str, Any] = dict.fromkeys(_MULTI_HEAD) | dict(zip(_MULTI_HEAD, given, strict=False)) | named
-    query, key, value = said["query"], said["key"], said["value"]
-    if said["add_zero_attn"] or any(said[name] is not None for name in ("bias_k", "static_k", "static_v")):
-        raise Unclear("is not supported with add_bias_kv, add_zero_attn or static keys")
-    padding = said["key_padding_mask"]
-    if padding is not None and (padding.array is None or padding.array.any()):
+    if W is None or bias_k is not None or add_zero or more.get("attn_mask") is not None:
+        raise Unclear("is supported without masks, kdim, vdim, add_bias_kv and add_zero_attn only")
+    if key_padding_mask is not None and _array(key_padding_mask, "a mask").any():
         raise Unclear("is not supported with a mask of the padding")
-    if said["use_separate_proj_weight"]:
-        matrices = [said[f"{name}_proj_weight"].array for name in "qkv"]
-    else:
-        matrices = np.split(said["in_proj_weight"].array, 3)
-    biases: Any = [None] * 4
-    if said["in_proj_bias"] is not None:
-        biases[:3] = np.split(said["in_proj_bias"].array, 3)
-    if said["out_proj_bias"] is not None:
-        biases[3] = said["out_proj_bias"].array
-    Wq, Wk, Wv = matrices
-    bq, bk, bv, bo = biases
-    Wo, causal = np.asarray(said["out_proj_weight"].array), _is_causal(said["attn_mask"])
-    layer = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, said["num_heads"], causal)
+    biases = [None] * 3 if b is None else np.split(b.array, 3)
+    last = None if bo is None else bo.array
+    layer = MultiHeadAttention(*np.split(W.array, 3), np.asarray(Wo.array), *biases, last, heads)
     inputs = [query, value] if key.name == value.name else [query, value, key]
-    made = t.result("Attention", *inputs, layer=layer)
-    return [made, *_unused(t, query, "gives its weights, which nothing may use")]
-
-
-def _is_causal(mask: Arg | None) -> bool:
-    """Whether a mask hides the later steps; an exception where it hides others."""
-    if mask is None:
-        return False
-    if mask.array is None or mask.rank != 2:
-        raise Unclear("is supported with a causal mask only")
-    seen = ~mask.array if mask.array.dtype == bool else mask.array == 0
-    if not seen.all() and not np.array_equal(seen, np.tril(np.ones_like(seen))):
-        raise Unclear("is supported with a causal mask only")
-    return not seen.all()
+    return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
 
 
 def _unused(t: Recorded, x: Arg, reason: str) -> list[str]:
@@ -243,9 +194,7 @@ def _listed(given: Sequence[Any], named: Mapping[str, Any]) -> Any:
 
 
 def _reshape(t: Recorded, x: Arg, *_: Any, **__: Any) -> str:
-    if x.shape == t.results[0]:
-        return x.name
-    return t.emit("Reshape", x, shape=list(t.results[0]))
+    return x.name if x.shape == t.results[0] else t.emit("Reshape", x, shape=list(t.results[0]))
 
 
 def _squeeze(t: Recorded, x: Arg, dim: Any = None) -> str:
@@ -295,10 +244,8 @@ def _narrow(t: Recorded, x: Arg, dim: int, start: Any, length: int) -> str:
 
 
 def _index_select(t: Recorded, x: Arg, dim: int, index: Arg) -> str:
-    places = _positions(index)
-    if np.array_equal(places, np.arange(x.shape[dim])):
-        return x.name
-    return t.emit("Gather", x, axis=x.axis(dim), index=places)
+    is_all = np.array_equal(_positions(index), np.arange(x.shape[dim]))
+    return x.name if is_all else t.emit("Gather", x, axis=x.axis(dim), index=_positions(index))
 
 
 def _gather(t: Recorded, x: Arg, dim: int, index: Arg, **_: Any) -> str:
@@ -326,26 +273,20 @@ def _get(t: Recorded, x: Arg, index: Any) -> str:
     for item in items:
         if item is None:
             name = t.emit("Unsqueeze", name, axes=[axis])
-            axis += 1
         elif isinstance(item, slice):
             limits = [None if one is None else int(_number(one)) for one in (item.start, item.stop, item.step)]
             name = t.some(name, axis, limits[0], limits[1], limits[2] or 1)
-            axis += 1
-        elif isinstance(item, (Arg, list)) and np.ndim(_positions(item)):
-            positions = _positions(item)
-            if positions.dtype == bool:
-                raise Unclear("takes positions by a condition, which is not supported")
-            if len(arrays) == 1:
-                name = t.emit("Gather", name, axis=axis, index=positions)
-                axis += 1
-            elif len(arrays) == 2 and np.array_equal(positions, np.arange(t.shapes[name][axis])):
-                axis += 1  # every sequence, and one step of each
-            elif (positions != positions[0]).any():
+        elif not any(item is one for one in arrays):
+            name, axis = t.emit("Gather", name, axis=axis, index=int(_number(item))), axis - 1
+        elif _positions(item).dtype == bool:
+            raise Unclear("takes positions by a condition, which is not supported")
+        elif len(arrays) == 1:
+            name = t.emit("Gather", name, axis=axis, index=_positions(item))
+        elif not np.array_equal(_positions(item), np.arange(t.shapes[name][axis])):  # one step of each sequence
+            if len(arrays) > 2 or (_positions(item) != _positions(item)[0]).any():
                 raise Unclear("takes another step of each sequence, which is not supported")
-            else:
-                name = t.emit("Gather", name, axis=axis, index=int(positions[0]))
-        else:
-            name = t.emit("Gather", name, axis=axis, index=int(_number(item)))
+            name, axis = t.emit("Gather", name, axis=axis, index=int(_positions(item)[0])), axis - 1
+        axis += 1
     return name
 
 
@@ -605,14 +546,10 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(_SAME, _same),
     **{name: _each(op) for name, op in _EACH.items()},
     "elu": _each("Elu", ["alpha"]),
-    "celu": _each("Celu", ["alpha"]),
     "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
-    "relu6": _each("Clip", min=0.0, max=6.0),
     "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
-    "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
-    "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
     "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
-    **dict.fromkeys(("abs", "absolute", "__abs__"), _absolute),
+    "abs": lambda t, x: t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x))),
     "softplus": _softplus,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
@@ -628,25 +565,22 @@ FUNCTIONS: dict[str, Function] = {
     "masked_fill": lambda t, x, mask, value: _where(t, mask, value, x),
     "linear": _linear,
     **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv"), _matmul),
-    "addmm": _addmm,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head,
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as", "ravel"), _reshape),
     "squeeze": _squeeze,
     "unsqueeze": lambda t, x, dim: t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)]),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "T"), _transpose),
-    "mT": lambda t, x, *_: _transpose(t, x, -1, -2),
     "permute": _permute,
     "movedim": lambda t, x, source, destination: t.moved(x, x.axis(source), x.axis(destination)),
     **dict.fromkeys(("expand", "expand_as", "repeat", "tile", "broadcast_to", "repeat_interleave"), _expand),
     **dict.fromkeys(("cat", "concat", "concatenate"), _concat),
     "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.results[0])),
-    "hstack": lambda t, parts: t.emit("Concat", *parts, axis=min(1, parts[0].rank - 1)),
     "flip": _flip,
     "select": lambda t, x, dim, index: t.emit("Gather", x, axis=x.axis(dim), index=int(index)),
     "narrow": _narrow,
-    "index_select": _index_select,
     "gather": _gather,
+    "index_select": _index_select,
     "__getitem__": _get,
     "__setitem__": _set,
     "mean": _reduce("ReduceMean"),
