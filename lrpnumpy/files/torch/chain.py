@@ -68,7 +68,7 @@ class ModuleOrder:
             entries = [LayerHint(name, {}) for name in names]
         steps = self.decided([self.step(entry, modules) for entry in entries])
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
-        chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+        chosen = modules_in(steps)
         shown = ", ".join(module.name or "the recurrent module" for module in chosen)
         if is_branched(steps):
             self.assumed.append(_DESCRIBED.format(shown))
@@ -102,19 +102,14 @@ class ModuleOrder:
         if part is not None and part.is_nothing:
             return "linear"
         if part is not None and part.activation is not None:
-            if part.alpha is not None:
-                return Word(part.activation, {"alpha": float(part.alpha)})
-            return part.activation
-        if part is not None and (pool := pool_of(self.source, part)) is not None:
-            return pool
+            return part.activation if part.alpha is None else Word(part.activation, {"alpha": float(part.alpha)})
+        if part is not None and part.kind in POOLS and not part.foreign:
+            return pool_of(self.source, part)
         if part is not None and part.kind not in PROBABILITIES:
             raise self.unsupported(part)
         there = ", ".join(repr(m.name) for m in modules)
-        raise self.source.error(
-            "",
-            f"layers must name modules of the file, {there}, activations such as 'relu', or {', '.join(WORDS)}, "
-            f"got {name[:80]!r}",
-        )
+        known = f"modules of the file, {there}, activations such as 'relu', or {', '.join(WORDS)}"
+        raise self.source.error("", f"layers must name {known}, got {name[:80]!r}")
 
     def word(self, name: str, settings: dict[str, Any], modules: list[Module]) -> Word:
         """A word of `layers`, its settings by name: maxpool(2, stride=1)."""
@@ -143,14 +138,13 @@ class ModuleOrder:
         """The steps with the open kinds of matrices decided; an error if modules of a chain do not fit."""
         if is_branched(steps):
             return [_by_name(step) if isinstance(step, Module) else step for step in steps]
-        chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+        chosen = modules_in(steps)
         found = list(fitting(chosen))
         if len(found) != 1:
-            raise self.source.error(
-                "", f"has modules whose shapes do not fit in the order given by layers: {listed(chosen)}"
-            )
-        kinds = iter(found[0])
-        return [next(kinds) if isinstance(step, Module) and not is_activation(step) else step for step in steps]
+            reason = "has modules whose shapes do not fit in the order given by layers"
+            raise self.source.error("", f"{reason}: {listed(chosen)}")
+        kinds = dict(zip(map(id, chosen), found[0], strict=True))
+        return [kinds.get(id(step), step) for step in steps]
 
     def activated(self, steps: list[Step], chosen: list[Module]) -> list[Step]:
         """The steps with the activations that the caller passes: one after each Linear, or after each but the last."""
@@ -352,6 +346,11 @@ def is_activation(step: Step) -> bool:
     return isinstance(step, str) or step.name in ACTIVATIONS
 
 
+def modules_in(steps: list[Step]) -> list[Module]:
+    """The modules of a chain but for the activations."""
+    return [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+
+
 def inner_modules(modules: list[Module]) -> list[str]:
     """The linear modules and convolutions of a chain after which there may be an activation: all but its end."""
     linears = [module.name for module in modules if module.kind in ("linear", "conv")]
@@ -459,20 +458,16 @@ def _is_embedding(module: Module) -> bool:
     return module.kind == "matrix" and "emb" in module.name.lower()
 
 
-def pool_of(source: Source, part: ModulePart) -> Word | None:
-    """A pool of a whole module as a word; None where it is something else."""
-    if part.foreign or part.kind not in POOLS:
-        return None
+def pool_of(source: Source, part: ModulePart) -> Word:
+    """A pool of a whole module as a word."""
     given = {key: single(value) for key, value in part.settings.items()}
     if given.get("ceil_mode") or given.get("dilation", 1) != 1:
         raise source.error(part.name, f"is {part.kind} with ceil_mode or dilation, which is not supported")
-    found = {
-        ours: given.get(key) for ours, key in (("size", "kernel_size"), ("stride", "stride"), ("padding", "padding"))
-    }
+    names = {"kernel_size": "size", "stride": "stride", "padding": "padding"}
+    found = {ours: given[key] for key, ours in names.items() if given.get(key) is not None}
     if given.get("count_include_pad") is False:
         found["count_include_pad"] = 0
-    found = {key: value for key, value in found.items() if value is not None}
-    return Word(POOLS[part.kind], found) if all(type(value) is int for value in found.values()) else None
+    return Word(POOLS[part.kind], found)
 
 
 def single(setting: Any) -> Any:

@@ -190,45 +190,30 @@ def called(name: str, modules: Sequence[Any]) -> Any:
 
 
 def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module:
+    """Arrays as a module of the first kind that they fit, unless a whole module has another class there."""
     ends = {"_l0": _RECURRENT, "": _CELL}
     for end, pattern in ends.items():
         if any(map(pattern.fullmatch, shapes)):
             return _recurrent_module(source, name, shapes, end, part)
-    weight, bias = shapes.get("weight", ()), shapes.get("bias")
-    is_learned = not part.kind and (weight == (1,) or _LEARNED.search(name.lower()))
-    if (is_learned or part.kind == "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
-        return Module(name, "prelu", shapes)
-    if (found := _norm_or_conv(name, shapes, part)) is not None:
-        return found
-    if part.foreign or part.kind not in ("", "Linear", "Embedding"):
-        return Module(name, "other", shapes, problem=part.kind)
-    if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
-        listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
-        return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
-    if part.kind:
-        return Module(name, part.kind.lower(), shapes, settings=part.settings)
-    if bias is None:
-        return Module(name, "matrix", shapes)
-    return Module(name, "linear", shapes)
-
-
-def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module | None:
-    """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
-    is_open = part.foreign or not part.kind  # only the arrays tell what it is
-    settings = part.settings
     weight, leaves = shapes.get("weight", ()), set(shapes)
-    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
     moving, trained = {"running_mean", "running_var"}, {"weight", "bias"}
-    if vectors and moving <= leaves <= moving | trained and (is_open or part.kind == "BatchNorm1d"):
-        return Module(name, "batchnorm", shapes, settings=settings)
-    is_norm = leaves == trained or (leaves == {"weight"} and not is_open)
-    if vectors and is_norm and (is_open or part.kind == "LayerNorm"):
-        return Module(name, "layernorm", shapes, settings=settings)
-    is_padded = not part.foreign and part.kind == "Conv1d" and settings.get("padding_mode") == "zeros"
-    is_kernel = len(weight) == 3 and leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1]
-    if is_kernel and (is_padded or not part.kind):
-        return Module(name, "conv", shapes, settings=settings)
-    return None
+    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
+    plain = {"weight"} <= leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1] and not part.foreign
+    is_learned = part.kind == "PReLU" or weight == (1,) or _LEARNED.search(name.lower())
+    rows = {
+        "prelu": leaves == {"weight"} and vectors and is_learned,
+        "batchnorm": vectors and moving <= leaves <= moving | trained,
+        "layernorm": vectors and (leaves == trained or (leaves == {"weight"} and part.kind == "LayerNorm")),
+        "conv": plain and len(weight) == 3 and part.settings.get("padding_mode", "zeros") == "zeros",
+        "linear": plain and len(weight) == 2 and ("bias" in leaves or part.kind),
+        "embedding": plain and len(weight) == 2 and part.kind,
+        "matrix": plain and len(weight) == 2,
+    }
+    for kind, fits in rows.items():
+        if fits and (part.foreign or part.kind in ("", NAMES.get(kind))):
+            return Module(name, kind, shapes, settings=part.settings)
+    listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
+    return Module(name, "other", shapes, problem=part.kind or (f"Conv2d, {listed}" if len(weight) == 4 else listed))
 
 
 def _recurrent_module(
@@ -247,16 +232,9 @@ def _recurrent_module(
     if not H or rows % H or rows // H not in _KINDS or (is_projected(shapes) and rows != 4 * H):
         raise source.error(name, f"must have weight_hh of 4, 3 or 1 rows for each unit, it has {rows} for {H}")
     for leaf, shape in shapes.items():
-        first = leaf.endswith((end, f"{end}_reverse"))
-        inner: int | None = P
-        if "_ih" in leaf:
-            inner = None if first else P * (1 + two_way)
-        expected_shape: Shape = (rows,)
-        if leaf.startswith("weight"):
-            expected_shape = (rows, inner)
-        if leaf.startswith("weight_hr"):
-            expected_shape = (P, H)
-        source.fits(f"{name}.{leaf}", shape, expected_shape)
+        inner = None if leaf.endswith((end, f"{end}_reverse")) else P * (1 + two_way)  # of the first layer, any
+        known: dict[str, Shape] = {"weight_ih": (rows, inner), "weight_hh": (rows, P), "weight_hr": (P, H)}
+        source.fits(f"{name}.{leaf}", shape, known.get(leaf[:9], (rows,)))
     return Module(name, _KINDS[rows // H], shapes, depth, two_way, end, part.settings)
 
 
