@@ -20,8 +20,7 @@ from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
-from lrpnumpy.files.torch.cells import lstm
-from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.files.torch.known import KnownNetwork, lstm
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import EALSTM, Concat, Dense, Repeat
 from lrpnumpy.model import Model

@@ -10,9 +10,8 @@ import numpy as np
 
 from lrpnumpy import layers as lrp
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.chain import Step, Word, is_branched, single
-from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.files.torch.known import KnownNetwork, gru, lstm, rnn
 from lrpnumpy.files.torch.modules import GATES, Module, is_projected, leaves, sides
 from lrpnumpy.files.torch.pickled import inside
 from lrpnumpy.inputs import Input

@@ -53,7 +53,7 @@ class ScoreCheck:
     @property
     def conditions(self) -> list[Condition]:
         """The conditions that became constants, of all runs."""
-        return list({text: condition for run in self.runs for text, condition in run.conditions.items()}.values())
+        return [*{text: condition for run in self.runs for text, condition in run.conditions.items()}.values()]
 
     def run(self, probe: Probe) -> np.ndarray | str:
         """What the module gives for a probe, or what it raised."""
@@ -107,8 +107,7 @@ class ScoreCheck:
         refused: dict[str, str] = {}
         warned: list[str] = []
         padded: list[str] = []  # probes with other scores
-        tried: set[Any] = set()  # token ids as padding
-        found = 0
+        tried: set[Any] = set()  # token ids as padding, and None
         for probe in self.probes(model):
             scores = self.scores(model, probe)
             if scores is None and probe.kind != "an input":  # an error for this input is not a wrong score
@@ -121,14 +120,13 @@ class ScoreCheck:
                 raise self.mismatch(model, probe, scores, y)
             if not np.isfinite(y).all():
                 continue
-            found += 1
             tried.add(probe.pad)
             if self.agrees(model, scores, y):
                 continue
             if probe.pad is None or self.call.takes_lengths:
                 raise self.mismatch(model, probe, scores, y)
-            masked = _masked(model, probe.pad) if probe.place == "end" else None
-            if masked is not None and self.agrees(masked, self.scores(masked, probe), y):
+            masked = _masked(model, probe.pad)
+            if probe.place == "end" and self.agrees(masked, self.scores(masked, probe), y):
                 model = masked
             else:
                 padded.append(probe.kind)
@@ -137,7 +135,7 @@ class ScoreCheck:
                 f"the scores are not those of the module for {', '.join(padded)}: pass each sequence at its own "
                 "length, without padding"
             )
-        if not found:
+        if not tried:
             raise self.source.error("", "gives no scores that could be compared; pass check=x, an input that it takes")
         for condition in self.conditions:
             fact = f"{condition.text} is {condition.value} for every input"
@@ -148,7 +146,7 @@ class ScoreCheck:
         if self.call.takes_lengths:
             pad = _padding_id(self.call.module) if self.call.main.is_ids else None
             if pad is not None and not model.every and len(self.call.inputs) == 1:
-                model = _masked(model, pad) or model
+                model = _masked(model, pad)
             else:
                 warned.append(PADDED)
         if refused:
@@ -163,30 +161,21 @@ class ScoreCheck:
     def probes(self, model: Model) -> Iterator[Probe]:
         """`check`, inputs of other lengths and scales, and token ids that repeat or end in padding."""
         call, rng = self.call, np.random.default_rng(0)
-        tables = {name: port.embedding.E for name, port in model.inputs.items() if port.embedding is not None}
+        tables = [port.embedding.E for port in model.inputs.values() if port.embedding is not None]
         if call.given is None:
-            ports = []
-            for port in call.ports:
-                rows = next((len(E) for E in tables.values()), 0) if port.is_ids and port.is_input else 0
-                ports.append(port._replace(rows=ordinary(rows)) if rows else port)
-            call = replace(call, ports=ports)
             yield Probe("an input", call.tensors(call.sizes, rng))
-        elif not call.takes_lengths:
-            yield Probe("an input", call.given)
         else:
-            at = next(k for k, port in enumerate(call.ports) if port.axes == "L")
-            yield Probe("an input", call.given, lengths=as_numpy(call.given[at]).tolist())
+            told = {port.axes: tensor for port, tensor in zip(call.ports, call.given, strict=True)}.get("L")
+            yield Probe("an input", call.given, lengths=None if told is None else told.tolist())
         lengths = dict.fromkeys((call.sizes.T, *LENGTHS))
-        scales: Sequence[float] = SCALES
-        if call.main.is_ids and len(call.inputs) == 1:
-            scales = (1.0,)
+        is_words = call.main.is_ids and len(call.inputs) == 1
         for T in lengths if "T" in call.free else (call.sizes.T,):
-            for scale in scales:
+            for scale in (1.0,) if is_words else SCALES:
                 yield Probe(f"sequences of {T} steps", call.tensors(Sizes(call.sizes.N, T), rng, scale), scale)
         if len(call.inputs) > 1 or "T" not in call.main.axes:
             return
         if call.main.is_ids and tables:
-            yield from self.of_ids(call, rng, len(next(iter(tables.values()))))
+            yield from self.of_ids(call, rng, len(tables[0]))
         elif call.takes_lengths:
             yield self.cut(call, rng, "padded sequences", None)
 
@@ -209,9 +198,8 @@ class ScoreCheck:
         self, call: ModuleCall, rng: np.random.Generator, kind: str, pad: int | None, place: str = "end"
     ) -> Probe:  # fmt: skip
         """Sequences that are shorter than the tensor, each by one step more than the one before."""
-        given, T = call.tensors(call.sizes, rng), call.sizes.T
-        count = call.sizes.N
-        ends = [max(1, T - 1)] if count == 1 else [max(1, T - k) for k in range(count)]
+        given, (count, T) = call.tensors(call.sizes, rng), call.sizes
+        ends = [max(1, T - max(k, count == 1)) for k in range(count)]
         if pad is not None:
             x = given[0].movedim(call.main.axes.index("T"), -1)
             for row, end in zip(x if "N" in call.main.axes else [x], ends, strict=True):
@@ -229,10 +217,10 @@ def _padding_id(module: Any) -> int | None:
     return next(found, None)
 
 
-def _masked(model: Model, pad: int) -> Model | None:
-    """The model that skips a token id as padding; None where it skips another."""
+def _masked(model: Model, pad: int) -> Model:
+    """The model that skips a token id as padding, unless it skips another."""
     embedding, main = model.embedding, model.main
     if embedding is None or embedding.mask is not None:
-        return None
+        return model
     words = replace(model.inputs[main], embedding=replace(embedding, mask=pad))
     return replace(model, inputs={**model.inputs, main: words})

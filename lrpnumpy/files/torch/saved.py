@@ -174,21 +174,18 @@ class Saved(Source):
     def choose(self, root: Any, which: str | None) -> None:
         """Find the one network in what the pickle holds: `which` selects one of several."""
         found = {path: (value, tensors) for path, value, tensors in _networks(self, root)}
-        recurrent = {path: one for path, one in found.items() if any("weight_ih" in name for name in one[1])}
-        candidates = recurrent or found
         if not found:
             reason = f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}"
             raise NoNetworkError(str(self.error("", reason)))
-        if which is not None:
-            if which not in found:
-                listed = ", ".join(map(kind_of, found))
-                raise self.error("", f"which must be one of the networks in it, {listed}, got {which!r}")
-            candidates = {which: found[which]}
+        listed = [kind_of(path) for path in [*found][:20]]
+        if which is not None and which not in found:
+            raise self.error("", f"which must be one of the networks in it, {', '.join(listed)}, got {which!r}")
+        recurrent = [path for path, (_, tensors) in found.items() if any("weight_ih" in name for name in tensors)]
+        candidates = {path: found[path] for path in ([which] if which is not None else recurrent or found)}
         if len(candidates) != 1:
-            first, *others = map(kind_of, list(candidates)[:20])
-            raise self.error(
-                "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
-            )
+            first, *others = [kind_of(path) for path in [*candidates][:20]]
+            reason = f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
+            raise self.error("", reason)
         ((path, (value, names)),) = candidates.items()
         if is_module(value):
             self.described = describe(self, value)
@@ -215,9 +212,9 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
             if tensors := dict(_tensors(source, value)):
                 yield path, value, tensors
             continue
-        items = _items(value)
-        if items is None:
-            continue
+        items = pickles.entries(value) or {}
+        if isinstance(value, (list, tuple)):
+            items = {str(k): item for k, item in enumerate(value[:_LISTED])}
         named = {pickles.text(key): item for key, item in items.items() if isinstance(key, (str, bytes))}
         tensors = {name: tensor for name, item in named.items() if (tensor := tensor_of(item)) is not None}
         if tensors:
@@ -225,13 +222,6 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
         if depth < _STATES and not any("weight_ih" in name for name in tensors):
             source.budget.visit(path, len(named))
             waiting += [(inside(path, name), item, depth + 1) for name, item in named.items()]
-
-
-def _items(value: Any) -> dict[Any, Any] | None:
-    """What a dict holds, or a list of a few things by their numbers."""
-    if isinstance(value, (list, tuple)):
-        return {str(k): item for k, item in enumerate(value[:_LISTED])}
-    return pickles.entries(value)
 
 
 def _is_scripted(value: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.torch.cells import gru, lstm, rnn
+from lrpnumpy.files.torch.known import gru, lstm, rnn
 from lrpnumpy.files.torch.recorded import Arg, Recorded
 from lrpnumpy.layers import Bidirectional, Cell, MultiHeadAttention
 
