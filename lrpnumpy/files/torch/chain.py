@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, kind_of, nearby
-from lrpnumpy.files.torch.modules import NAMES, Module, called
-from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart
+from lrpnumpy.files.torch.modules import GATES, NAMES, Module, called, of_gates
+from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart, inside
 
 _MOST = 7  # modules for which an order is looked for
 _ATTENTION = re.compile(r"att|score|energy|align")
@@ -60,13 +60,18 @@ class ModuleOrder:
     described: Described | None
     assumed: list[str]
 
-    def steps(self, modules: list[Module]) -> list[Step]:
-        """The modules as they are applied, with the activations between them."""
+    def steps(self, modules: list[Module], unused: list[str]) -> list[Step]:
+        """The modules as they are applied, with the activations between them; `unused` are arrays of no module."""
         entries, where = self.entries, "in the order of layers="
         if entries is None:
             names, where = self.proposed(modules)
             entries = [LayerHint(name, {}) for name in names]
         steps = self.decided([self.step(entry, modules) for entry in entries])
+        if self.entries is not None:
+            used = used_by(steps)
+            unused += [inside(one.name, leaf) for one in modules if one.name not in used for leaf in one.shapes]
+        if unused:
+            self.assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
         chosen = modules_in(steps)
         shown = ", ".join(module.name or "the recurrent module" for module in chosen)
@@ -95,8 +100,12 @@ class ModuleOrder:
         part = called(name, self.described.parts) if self.described else None
         if name in WORDS and (module is None or settings):
             return self.word(name, settings, modules)
+        if set(GATES) <= set(settings):
+            return of_gates(self.source, entry, modules)
+        if module is not None and module.problem and self.entries is not None:
+            raise self.source.error(module.name, f"is {module.problem}, which is not supported in layers")
         if module is not None:
-            return module
+            return replace(module, settings={**module.settings, **settings})
         if name in ACTIVATIONS:
             return name
         if part is not None and part.is_nothing:
@@ -344,6 +353,16 @@ def is_activation(step: Step) -> bool:
     if isinstance(step, Module):
         return step.kind == "prelu"
     return isinstance(step, str) or step.name in ACTIVATIONS
+
+
+def used_by(steps: list[Step]) -> set[str]:
+    """The names of all modules of a chain, also of those in settings: gates, and the Linears of an attention."""
+    found = [step for step in steps if isinstance(step, Module)]
+    for step in steps:
+        if isinstance(step, (Module, Word)):
+            inner = step.settings.get("gates", step.settings).values()
+            found += [one for one in inner if isinstance(one, Module)]
+    return {module.name for module in found}
 
 
 def modules_in(steps: list[Step]) -> list[Module]:

@@ -113,14 +113,14 @@ class _Raised(Exception):
 def _from_module(module: Any, said: Hints, check: Any) -> Imported:
     """The model of a live module, compared with the module itself."""
     module = getattr(module, "_orig_mod", module)  # which torch.compile wraps
-    if hasattr(module, "_c") and hasattr(module, "inlined_graph"):
-        raise LrpError(
-            "from_torch: TorchScript does not show what it does; pass the torch.nn.Module that it was made from, or "
-            "load its file as arrays, lrp.load(path)."
-        )
     state = module.state_dict()
-    if any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values()):
-        raise LrpError("from_torch: the module is quantized; pass the module from before torch.ao.quantization.")
+    is_quantized = any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values())
+    if is_quantized or (hasattr(module, "_c") and hasattr(module, "inlined_graph")):
+        what = "a quantized module" if is_quantized else "TorchScript"
+        raise LrpError(
+            f"from_torch: {what} does not show what it does; pass the torch.nn.Module that it was made from, or load "
+            "the file of that as arrays, lrp.load(path)."
+        )
     if said.readout is not None and _is_recurrent(module):  # its outputs are states, not scores
         nonlinearity = said.nonlinearity or getattr(module, "nonlinearity", None)
         return _from_state(state, replace(said, nonlinearity=nonlinearity), None)._replace(warnings=[])

@@ -96,8 +96,9 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Imp
         assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
     paths = paths_of(source)
     named = None if said.layers is None else layer_hints(source, said.layers)
-    found = find(source, paths, described, named, assumed)
-    steps = ModuleOrder(source, said, named, described, assumed).steps(found)
+    unused: list[str] = []
+    found = find(source, paths, described, unused)
+    steps = ModuleOrder(source, said, named, described, assumed).steps(found, unused)
     model = TorchBuild(source, paths, said, notes, assumed).model(steps)
     assumptions = [*dict.fromkeys(assumed)]
     warnings = [ASSUMED.format("; ".join(assumptions))] if assumptions else []

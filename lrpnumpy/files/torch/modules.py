@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Shape, Source
-from lrpnumpy.files.torch.pickled import Described, ModulePart, inside
+from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
@@ -132,15 +132,10 @@ def _is_for_training(prefix: str, leaf: str, shape: tuple[int, ...]) -> bool:
 
 
 def find(
-    source: Source,
-    paths: Mapping[str, str],
-    described: Described | None,
-    said: list[LayerHint] | None,
-    assumed: list[str],
-) -> list[Module]:
-    """All modules, in the order of the names, or those that the caller names."""
+    source: Source, paths: Mapping[str, str], described: Described | None, unused: list[str]
+) -> list[Module]:  # fmt: skip
+    """All modules, in the order of the names; the arrays of losses and metrics are added to `unused`."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
-    unused: list[str] = []
     parts = described.by_name if described is not None else {}
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
@@ -150,36 +145,7 @@ def find(
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = shape
-    found = []
-    for prefix, shapes in groups.items():
-        found.append(_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)))
-    if said is not None:
-        found = _chosen(source, found, said, unused)
-    if unused:
-        assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
-    return found
-
-
-def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused: list[str]) -> list[Module]:
-    """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
-    chosen: dict[str, Module] = {}
-    used: set[str] = set()
-    for name, settings in said:
-        source.budget.visit("layers", len(modules))
-        if set(GATES) <= set(settings):
-            chosen[name] = _of_gates(source, LayerHint(name, settings), modules)
-            used |= {str(settings[gate]) for gate in GATES}
-        elif name == "attention" and settings:
-            linears = [called(str(one), modules) for one in settings.values()]
-            chosen |= {module.name: module for module in linears if module is not None}
-        elif (module := called(name, modules)) is not None:
-            if module.problem:
-                raise source.error(module.name, f"is {module.problem}, which is not supported in layers")
-            chosen[module.name] = replace(module, settings={**module.settings, **settings})
-    for module in modules:
-        if module.name not in used and module.name not in chosen:
-            unused += [inside(module.name, leaf) for leaf in module.shapes]
-    return [*chosen.values()]
+    return [_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)) for prefix, shapes in groups.items()]
 
 
 def called(name: str, modules: Sequence[Any]) -> Any:
@@ -262,7 +228,7 @@ def leaves(k: int, side: str, shapes: Mapping[str, tuple[int, ...]], end: str) -
 # ------------------------------------------------------------------------------------- an LSTM written by hand
 
 
-def _of_gates(source: Source, entry: LayerHint, modules: list[Module]) -> Module:
+def of_gates(source: Source, entry: LayerHint, modules: list[Module]) -> Module:
     """An LSTM whose gates are four Linear modules that take the input and the state, one behind the other."""
     gates = {gate: called(str(entry.settings[gate]), modules) for gate in GATES}
     order = entry.settings.get("order")

@@ -47,17 +47,6 @@ def rolled(run: Recorded, which: str, T: int) -> Recorded:
     return run
 
 
-def _reached(after: Sequence[set[int]], start: int) -> set[int]:
-    """What can be reached from a place."""
-    found: set[int] = set()
-    waiting = [start]
-    while waiting:
-        new = after[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
-
-
 def _roll_one(run: Recorded, which: str, T: int) -> bool:
     """Roll up the first loop, if there is one."""
     kinds = [op.op for op in run.ops]
@@ -123,27 +112,22 @@ class _Loop:
         if len(arrays) == len(names) and all(np.array_equal(one, arrays[0]) for one in arrays):
             self.constants[j, p] = names[0]
             return
-        here = [place[1:] if place is not None and place[0] == k else None for k, place in enumerate(places)]
-        if here[0] is not None and all(one == here[0] for one in here):
-            self.inside[j, p] = here[0]
-            return
-        before = [place[1:] if place is not None and place[0] == k - 1 else None for k, place in enumerate(places)]
-        if places[0] is None and before[1] is not None and all(one == before[1] for one in before[1:]):
-            self.carried[j, p] = before[1], names[0]
-            return
-        raise _NoLoop
+        # how many steps before the value was made, and where
+        made = [None if place is None else (k - place[0], place[1:]) for k, place in enumerate(places)]
+        if made[1] is None or any(one != made[1] for one in made[1:]):
+            raise _NoLoop
+        if made[0] == made[1] and made[1][0] == 0:
+            self.inside[j, p] = made[1][1]
+        elif made[0] is None and made[1][0] == 1:
+            self.carried[j, p] = made[1][1], names[0]
+        else:
+            raise _NoLoop
 
     def attribute(self, j: int, key: str, values: Sequence[Any]) -> None:
         first = values[0]
-        if isinstance(first, Layer):
-            if any(one is not first for one in values):
-                raise _NoLoop
+        if all(one is first or (not isinstance(first, Layer) and np.array_equal(one, first)) for one in values):
             return
-        if all(np.array_equal(one, first) for one in values):
-            return
-        if key != "index" or not all(isinstance(one, int) for one in values):
-            raise _NoLoop
-        if list(values) != [first + k for k in range(self.T)]:
+        if key != "index" or not isinstance(first, int) or list(values) != [first + k for k in range(self.T)]:
             raise _NoLoop
         self.moves[j] = first
 
@@ -157,11 +141,12 @@ class _Loop:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Operations that depend on each other from step to step, in an order in which they can be made."""
-        after: list[set[int]] = [set() for _ in self.first]
+        reached = np.eye(len(self.first), dtype=bool)
         for (j, _), place in [*self.inside.items(), *((key, one[0]) for key, one in self.carried.items())]:
-            after[place[0]].add(j)
-        reached = [_reached(after, j) for j in range(len(after))]
-        circle_of = [tuple(sorted({j} | {k for k in found if j in reached[k]})) for j, found in enumerate(reached)]
+            reached[place[0], j] = True
+        for _ in range(len(self.first).bit_length()):
+            reached = reached @ reached
+        circle_of = [tuple(np.flatnonzero(row).tolist()) for row in reached & reached.T]
         if any(circle_of[j] != circle_of[place[0]] for (j, _), (place, _) in self.carried.items()):
             raise _NoLoop  # what is carried must be carried to the same group
         order: TopologicalSorter[tuple[int, ...]] = TopologicalSorter(dict.fromkeys(circle_of, ()))
