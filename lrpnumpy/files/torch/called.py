@@ -107,7 +107,7 @@ class ModuleCall:
 
     def arguments(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with these tensors."""
-        return mapped(lambda place, _: given[place.number], self.template)  # type: ignore[no-any-return]
+        return mapped(lambda place, _: given[place.number], self.template)
 
     def inputs_of(self, given: Sequence[Any]) -> dict[str, Any]:
         """Those tensors that are inputs of the network, by name."""
@@ -205,11 +205,9 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
         batch = {size for port in ports for size in (port.size("N"), port.size("L")) if size is not None}
         if len(batch) > 1 or not any(port.is_input for port in ports):
             continue
-        call = ModuleCall(module, template, ports, found, Sizes(1, 1), "", device)
-        steps = call.main.size("T") or 1
-        call.sizes = Sizes(next(iter(batch), 1), steps)
-        call.free = ("N" if batch else "") + ("T" if "T" in call.main.axes else "")
-        yield call
+        steps = next((port.size("T") for port in ports if port.is_input and "T" in port.axes), None)
+        free = ("N" if batch else "") + ("T" if steps is not None else "")
+        yield ModuleCall(module, template, ports, found, Sizes(next(iter(batch), 1), steps or 1), free, device)
 
 
 def _options(module: Any, tensor: Any, is_main: bool, name: str) -> Sequence[str]:
@@ -247,17 +245,13 @@ def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:
     wants = len(takes) > 1 and takes[1].default is takes[1].empty and "len" in takes[1].name
     name = takes[0].name if takes else "x"
     kinds: list[tuple[tuple[str, ...], Any, int, tuple[int, int]]] = []
-    for part in module.modules():
-        if type(part).__name__ == "Embedding":
-            kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(part.num_embeddings)))
-            break
+    embedding = next((part for part in module.modules() if type(part).__name__ == "Embedding"), None)
+    if embedding is not None:
+        kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(embedding.num_embeddings)))
     dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
-    widths: dict[int, None] = {}
-    for part in module.modules():
-        for key in ("input_size", "in_features", "in_channels"):
-            if isinstance(size := getattr(part, key, None), int):
-                widths[size] = None
-    for size in widths:
+    keys = ("input_size", "in_features", "in_channels")
+    widths = dict.fromkeys(getattr(part, key, None) for part in module.modules() for key in keys)
+    for size in [size for size in widths if isinstance(size, int)]:
         kinds.append((_likely_first(module, ("NTF", "TNF", "TF", "NFT")), dtype, size, (0, 1)))
         if size == 1:
             kinds.append((("NT",), dtype, size, (0, 1)))

@@ -179,11 +179,9 @@ class ModuleOrder:
             return
         plain = []
         for step, following in zip_longest(steps, steps[1:]):
-            if not isinstance(step, Module) or step.kind in ("embedding", "prelu"):
-                continue
-            if following is None and self.said.output is not None:  # the caller named the output activation
-                continue
-            if following is None or not is_activation(following):
+            is_named = following is None and self.said.output is not None  # the caller named the output activation
+            is_bare = not is_named and (following is None or not is_activation(following))
+            if is_bare and isinstance(step, Module) and step.kind not in ("embedding", "prelu"):
                 plain.append(step.name or "the recurrent module")
         if plain:
             self.assumed.append(f"no activation is applied after {', '.join(plain)}")
@@ -298,8 +296,7 @@ class ModuleOrder:
             for name in sequence:
                 self.source.budget.visit(name)
                 if name in names:
-                    if last:
-                        found.setdefault(last, [])
+                    found |= {last: found.get(last, [])} if last else {}
                     last = name
                 elif last and name in loose:
                     del loose[name]

@@ -207,7 +207,8 @@ class TorchBuild:
         eps = self.eps(module, "BatchNorm1d")
         self.notes.append(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {eps}")
         names = ("weight", "bias", "running_mean", "running_var")
-        return lrp.Affine.batch_norm(*(self.optional(module, leaf) for leaf in names), eps=eps)
+        gamma, beta, mean, var = (self.optional(module, leaf) for leaf in names)
+        return lrp.Affine.batch_norm(gamma, beta, mean, var, eps=eps)
 
     def eps(self, module: Module, kind: str) -> float:
         """The eps of a norm."""

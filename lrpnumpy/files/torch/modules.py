@@ -252,13 +252,11 @@ def gates_advice(source: Source, names: list[str]) -> str | None:
     for shape, alike in groups.items():
         if len(alike) != 4 or len(shape) != 2 or shape[1] <= shape[0]:
             continue
-        letters = {
-            prefix: re.sub(r"^(w|linear|fc|gate)?_?(?=[ifogc])", "", prefix.split(".")[-1].lower()) for prefix in alike
-        }
-        found = {
-            gate: next((p for p in alike if letters[p][:1] in ("gc" if gate == "g" else gate)), None) for gate in GATES
-        }
-        listed = ", ".join(f"{gate}={found[gate] or '...'}" for gate in GATES)
+        last = {prefix: prefix.split(".")[-1].lower() for prefix in alike}
+        letters = {prefix: re.sub(r"^(w|linear|fc|gate)?_?(?=[ifogc])", "", last[prefix])[:1] for prefix in alike}
+        gates = {"i": "i", "f": "f", "g": "gc", "o": "o"}
+        found = {gate: next((p for p in alike if letters[p] in names), "...") for gate, names in gates.items()}
+        listed = ", ".join(f"{gate}={prefix}" for gate, prefix in found.items())
         rest = "".join(f", '{prefix}'" for prefix in prefixes if prefix not in alike)
         return (
             f"has four Linear modules of one shape, {', '.join(alike)}; if they are the gates of an LSTM, say layers="

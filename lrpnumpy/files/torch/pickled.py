@@ -118,9 +118,10 @@ def _state(record: Pickled) -> dict[str, Any]:
 
 def contents(module: Pickled) -> dict[Any, Any]:
     """The arrays and modules of an nn.Module by name, or all attributes of another object."""
-    state, found = _state(module), {}
+    state = _state(module)
     if "_modules" not in state:
         return state
+    found: dict[Any, Any] = {}
     for key in ("_parameters", "_buffers", "_modules"):
         found |= pickles.entries(state.get(key)) or {}
     return found

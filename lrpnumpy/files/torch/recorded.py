@@ -62,7 +62,6 @@ class Arg(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    kind: str  # of its numbers: "f", "i" or "b"
     array: np.ndarray | None = None  # of a constant
 
     @property
@@ -159,12 +158,8 @@ class Recorded:
         """An array by name; the same numbers have the same name."""
         array = np.asarray(array)
         for name, known in self.arrays.items():
-            if not name.startswith("constant "):
-                continue
-            if known is array or (
-                known.size < 10**5 and known.shape == array.shape and known.dtype == array.dtype
-                and np.array_equal(known, array)
-            ):  # fmt: skip
+            is_small = name.startswith("constant ") and known.size < 10**5
+            if is_small and known.dtype == array.dtype and np.array_equal(known, array):
                 return name
         name = f"constant {len(self.shapes)}"
         self.arrays[name], self.shapes[name] = array, array.shape
@@ -256,19 +251,17 @@ class _Recorder:
 
     def ref(self, tensor: Any) -> Arg:
         """A tensor as a value of the list."""
-        kind = letter_of(tensor)
-        shape = tuple(tensor.shape)
         if id(tensor) in self.pieces:
             source, axis, start, stop = self.pieces[id(tensor)]
             if stop is None:
                 name = self.run.emit("Gather", source, axis=axis, index=start)
             else:
                 name = self.run.some(source, axis, start, stop)
-            return Arg(name, shape, kind, self.run.arrays.get(name))
-        if id(tensor) not in self.names:
-            self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
-        name = self.names[id(tensor)]
-        return Arg(name, shape, kind, self.run.arrays.get(name))
+        else:
+            if id(tensor) not in self.names:
+                self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
+            name = self.names[id(tensor)]
+        return Arg(name, tuple(tensor.shape), self.run.arrays.get(name))
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """One function of torch: run it, and record it if it depends on an input."""
@@ -317,13 +310,11 @@ class _Recorder:
         at = 0 if name in ("unbind", "__iter__") else 1
         axis = source.axis(int(named.get("dim", more[at] if len(more) > at else 0)))
         begin = 0
-        for k, part in enumerate(parts):
+        for part in parts:
             self.names.pop(id(part), None)
-            self.pieces[id(part)] = source.name, axis, k, None
-            if at == 1:
-                end = begin + part.shape[axis]
-                self.pieces[id(part)] = source.name, axis, begin, end
-                begin = end
+            end = begin + part.shape[axis] if at else None
+            self.pieces[id(part)] = source.name, axis, begin, end
+            begin = begin + 1 if end is None else end
             self.alive.append(part)
 
 

@@ -368,10 +368,11 @@ class _Loop:
         inputs: dict[str, tuple[str, bool]] = {}  # by key: the value, and whether it is a series
         for j in ops:
             for p, name in enumerate(self.first[j].inputs):
-                place = self.inside.get((j, p))
-                if place is not None and place[0] not in ops:
-                    inputs[str(place)] = self.series.get(place) or self.same.get(place) or _fail(), place in self.series
-                elif place is None and name and (j, p) not in self.carried and name not in self.run.arrays:
+                source = self.inside.get((j, p))
+                if source is not None and source[0] not in ops:
+                    value = self.series.get(source) or self.same.get(source) or _fail()
+                    inputs[str(source)] = value, source in self.series
+                elif source is None and name and (j, p) not in self.carried and name not in self.run.arrays:
                     inputs[name] = name, False
         inputs = dict(sorted(inputs.items(), key=lambda item: not item[1][1]))  # series first
         if not any(is_series for _, is_series in inputs.values()):
@@ -429,9 +430,10 @@ class _Loop:
     def after(self, op: Op) -> None:
         """Add an operation after the loop, with what it takes of it."""
         places = [self.places.get(name) for name in op.inputs]
-        _, *item = places[0] or (0, -1, -1)
-        if op.op in ("Stack", "Concat") and places == [(k, *item) for k in range(self.T)] and (*item,) in self.series:
-            self.joined(op, self.series[(*item,)])
+        _, j, m = places[0] or (-1, -1, -1)
+        is_joined = op.op in ("Stack", "Concat") and places == [(k, j, m) for k in range(self.T)]
+        if is_joined and (j, m) in self.series:
+            self.joined(op, self.series[j, m])
             return
         inputs = [self.item(name) if name in self.places else name for name in op.inputs]
         self.run.ops.append(op._replace(inputs=tuple(inputs)))

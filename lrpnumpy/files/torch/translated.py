@@ -166,9 +166,9 @@ def _multi_head(
         raise Unclear("is supported without masks, kdim, vdim, add_bias_kv and add_zero_attn only")
     if key_padding_mask is not None and _array(key_padding_mask, "a mask").any():
         raise Unclear("is not supported with a mask of the padding")
-    biases = [None] * 3 if b is None else np.split(b.array, 3)
-    last = None if bo is None else bo.array
-    layer = MultiHeadAttention(*np.split(W.array, 3), np.asarray(Wo.array), *biases, last, heads)
+    Wq, Wk, Wv = np.split(W.array, 3)
+    biases: Any = [None] * 3 if b is None else np.split(b.array, 3)
+    layer: Any = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), *biases, None if bo is None else bo.array, heads)
     inputs = [query, value] if key.name == value.name else [query, value, key]
     return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
 
@@ -362,7 +362,7 @@ def _one_hot(t: Recorded, ids: Arg, num_classes: int = -1) -> str:
     if num_classes < 1:
         raise Unclear("is supported with num_classes only")
     table = np.eye(num_classes, dtype=np.float32)
-    return _embedded(t, ids.name, Arg(t.constant(table), table.shape, "f", table))
+    return _embedded(t, ids.name, Arg(t.constant(table), table.shape, table))
 
 
 def _numbers(value: Any) -> list[int]:
