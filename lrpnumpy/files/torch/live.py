@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import check_scores
+from lrpnumpy.files.compare import CLOSE, check_scores
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
 from lrpnumpy.files.report import Imported
@@ -31,8 +31,7 @@ from lrpnumpy.files.torch.rolled import rolled
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
-_CLOSE = 1e-5  # tolerance, of the largest score
-_HALF = 0.05  # for modules in float16 and bfloat16
+_HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 _BATCHES, _STEPS = (2, 3), (21, 23)  # sizes at which a module is recorded
 _INSTEAD = (
     "write that step with what is supported or do it outside of the module, explain a part of the module by itself, "
@@ -136,19 +135,20 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
 
 def _compared(source: Source, module: Any, said: Hints, check: Any) -> Imported:
     """The model of the first call of a module with which it gives the module's scores."""
-    problem, reason = None, "it has no parts that take numbers"
+    problem, reason = None, ""
     for call in calls(module, check):
         try:
             runs, sizes = _recorded(call)
         except _Raised as error:
-            reason = str(error)
+            reason = reason or str(error)
             continue
         which, warned = _output(module, runs[0], said.which)
         try:
-            model = _model(source, call, runs, sizes, which)
-            if said.output is not None:
-                model = replace(model, output=said.output)  # type: ignore[arg-type]
-            model, more = ScoreCheck(source, call, which, _tolerance(module), runs).compared(model)
+            with source.guard("", "is not understood"):
+                model = _model(source, call, runs, sizes, which)
+                if said.output is not None:
+                    model = replace(model, output=said.output)  # type: ignore[arg-type]
+                model, more = ScoreCheck(source, call, which, _tolerance(module), runs).compared(model)
             return Imported(model, warnings=[*warned, *more])
         except LrpError as error:
             problem = problem or error
@@ -157,7 +157,9 @@ def _compared(source: Source, module: Any, said: Hints, check: Any) -> Imported:
     if check is not None:
         raise source.error("", f"the module raised an error on the `check` input: {reason}")
     advice = "pass check=x, an input that it takes, or a tuple of its inputs"
-    raise source.error("", f"the module cannot be run on a probe ({reason}): {advice}")
+    raise source.error(
+        "", f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'}): {advice}"
+    )
 
 
 def _recorded(call: ModuleCall) -> tuple[list[Recorded], list[Sizes]]:
@@ -203,7 +205,7 @@ def _model(source: Source, call: ModuleCall, runs: list[Recorded], sizes: list[S
 def _tolerance(module: Any) -> float:
     """How far scores may differ, of the largest score."""
     is_half = any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
-    return _HALF if is_half else _CLOSE
+    return _HALF if is_half else CLOSE
 
 
 def _output(module: Any, run: Recorded, which: Any) -> tuple[str, list[str]]:
