@@ -156,10 +156,9 @@ def _compared(source: Source, module: Any, said: Hints, check: Any) -> Imported:
         raise problem
     if check is not None:
         raise source.error("", f"the module raised an error on the `check` input: {reason}")
+    reason = reason or "it has no parts that take numbers"
     advice = "pass check=x, an input that it takes, or a tuple of its inputs"
-    raise source.error(
-        "", f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'}): {advice}"
-    )
+    raise source.error("", f"the module cannot be run on a probe ({reason}): {advice}")
 
 
 def _recorded(call: ModuleCall) -> tuple[list[Recorded], list[Sizes]]:
