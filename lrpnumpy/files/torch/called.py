@@ -82,18 +82,16 @@ class ModuleCall:
         """Whether the module is told the lengths of its sequences."""
         return any(port.axes == "L" for port in self.ports)
 
-    def shape(self, port: Port, sizes: Sizes) -> tuple[int, ...]:
-        """The shape of a tensor at other sizes; other numbers of steps than those of the main input stay."""
-        known = {"N": sizes.N, "L": sizes.N, "T": sizes.T if port.size("T") == self.sizes.T else port.size("T")}
-        return tuple(known.get(axis, n) or n for axis, n in zip(port.axes, port.shape, strict=True))
-
     def tensors(self, sizes: Sizes, rng: np.random.Generator, scale: float = 1.0) -> list[Any]:
         """Random inputs."""
         import torch
 
         made = []
         for port in self.ports:
-            shape = self.shape(port, sizes)
+            # other numbers of steps than those of the main input stay
+            T = sizes.T if port.size("T") == self.sizes.T else port.size("T")
+            known = {"N": sizes.N, "L": sizes.N, "T": T}
+            shape = tuple(known.get(axis, n) or n for axis, n in zip(port.axes, port.shape, strict=True))
             if port.axes == "L":
                 values: Any = np.full(shape, sizes.T)
             elif port.constant is not None:

@@ -456,16 +456,15 @@ def fitting(order: list[Module]) -> Iterator[list[Module]]:
     """`order` with the open kinds decided, once for each way in which every module fits the one before it."""
     if not order or not any(module.recurrent for module in order):
         return
-    first = order[0]
-    kinds = ("embedding", "linear") if first.kind == "matrix" else (first.kind,)
-    if _is_embedding(first):
-        kinds = ("embedding",)
+    first, rest = order[0], [replace(m, kind="linear") if m.kind == "matrix" else m for m in order[1:]]
+    kinds: tuple[str, ...] = (first.kind,)
+    if first.kind == "matrix":
+        kinds = ("embedding",) if _is_embedding(first) else ("embedding", "linear")
+    if any(m.kind == "embedding" or _is_embedding(m) for m in order[1:]):
+        return
     for kind in kinds:
-        rest = [replace(m, kind="linear") if m.kind == "matrix" else m for m in order[1:]]
         found = [replace(first, kind=kind), *rest]
-        if all(m.kind != "embedding" and not _is_embedding(m) for m in order[1:]) and all(
-            a.outputs == b.inputs for a, b in zip(found, rest, strict=False)
-        ):
+        if all(before.outputs == after.inputs for before, after in pairwise(found)):
             yield found
 
 

@@ -28,13 +28,7 @@ from lrpnumpy.scaling import Scaler
 _OF_DARTS = ("input_chunk_length", "output_chunk_length", "target_size", "nr_params", "train_sample_shape")
 _SETTINGS = ("x_reals", "x_categoricals", "embedding_sizes", "static_categoricals", "target")
 _NOTE = "the network is that of pytorch-forecasting: each row forecasts its target, from the target of the row before"
-_NORMAL = "NormalDistributionLoss"
-_DISTRIBUTIONS = {  # parameters of the distributions of DeepAR, by the loss
-    _NORMAL: ("loc", "scale"),
-    "LogNormalDistributionLoss": ("loc", "scale"),
-    "NegativeBinomialDistributionLoss": ("mean", "shape"),
-    "BetaDistributionLoss": ("mean", "shape"),
-}
+_LOSS = "DistributionLoss"  # how the names of losses end whose network gives parameters of a distribution
 _CENTERS = {  # by scaler: its center, and the setting that leaves the center out
     "StandardScaler": ("mean_", "with_mean"),
     "RobustScaler": ("center_", "with_centering"),
@@ -152,15 +146,14 @@ class _Forecast:
         whole = Dense(np.concatenate([head.V for head in heads]), np.concatenate([head.d for head in heads]))
         loss = self.settings.value.get("loss")
         kind = loss.name.rpartition(".")[2] if isinstance(loss, Pickled) else ""
-        parameters = _DISTRIBUTIONS.get(kind, ())
-        names: tuple[str, ...] = tuple(self.targets)
-        if len(parameters) == len(whole.V):
-            names = parameters
-            self.notes.append(f"the scores are the parameters of {kind} before they are rescaled and made positive")
-        elif len(names) != len(whole.V):
+        is_normal = kind == f"Normal{_LOSS}" and len(whole.V) == 2
+        names: tuple[str, ...] = ("loc", "scale") if is_normal else tuple(self.targets)
+        if len(names) != len(whole.V):
             names = tuple(f"output {k}" for k in range(len(whole.V)))
+        if kind.endswith(_LOSS):
+            self.notes.append(f"the scores are the parameters of {kind} before they are rescaled and made positive")
         scaling = self.scaling(self.targets[0])
-        if scaling is None or len(self.targets) > 1 or (parameters and kind != _NORMAL):
+        if scaling is None or len(self.targets) > 1 or (kind.endswith(_LOSS) and not is_normal):
             self.notes.append("the scores are in the units of the network: the scaler of the target is not part of it")
             scaling = Scaling()
         scalings = [scaling if name in ("loc", *self.targets) else Scaling() for name in names]

@@ -136,7 +136,7 @@ def find(
 ) -> list[Module]:  # fmt: skip
     """All modules, in the order of the names; the arrays of losses and metrics are added to `unused`."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
-    parts = described.by_name if described is not None else {}
+    parts = {part.name: part for part in reversed(described.parts)} if described is not None else {}
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")

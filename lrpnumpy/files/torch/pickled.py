@@ -93,11 +93,6 @@ class Described:
     parts: list[ModulePart] = field(default_factory=list)
     sequences: list[list[str]] = field(default_factory=list)
 
-    @property
-    def by_name(self) -> dict[str, ModulePart]:
-        """The parts by name."""
-        return {part.name: part for part in reversed(self.parts)}
-
 
 def inside(name: str, key: Any) -> str:
     """The name of what is called `key` inside a module; the outermost module has no name."""
