@@ -169,7 +169,8 @@ def _multi_head(
     Wq, Wk, Wv = np.split(W.array, 3)
     biases: Any = [None] * 3 if b is None else np.split(b.array, 3)
     bq, bk, bv = biases
-    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, bo if bo is None else bo.array, heads)
+    last: Any = None if bo is None else bo.array
+    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, last, heads)
     inputs = [query, value] if key.name == value.name else [query, value, key]
     return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
 
