@@ -218,7 +218,7 @@ def test_orders_that_neither_file_nor_shapes_decide_must_be_said():
     np.testing.assert_array_equal(model.layers[1].V, state["b.weight"])
     assert [layer.activation for layer in model.layers[1:]] == ["relu", "tanh", "linear"]
     assert len(from_torch(state, readout="last", layers=["lstm", "c"]).layers) == 2  # the others are not used
-    with pytest.raises(lrp.WeightFileError, match=r"layers must name modules of the file, 'lstm'.*, got 'd'"):
+    with pytest.raises(lrp.WeightFileError, match=r"layers must name modules of the file, 'c', 'lstm'.*, got 'd'"):
         from_torch(state, readout="last", layers=["lstm", "d"])
     with pytest.raises(lrp.WeightFileError, match="do not fit in the order given by layers"):
         from_torch(state, readout="last", layers=["lstm", "c", "a"], activations=["relu"])

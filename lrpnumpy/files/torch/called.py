@@ -5,22 +5,21 @@ A module does not say this. The usual meanings are tried in turn, and each that 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import random
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import as_numpy, letter_of, tensors
+from lrpnumpy.files.torch.recorded import as_numpy, letter_of, mapped, tensors
 
 BATCH, STEPS = 8, 7  # of the first probe; a single sequence might have a score close to 0
 _TRIES = 48
@@ -67,7 +66,6 @@ class ModuleCall:
     sizes: Sizes
     free: str = "NT"  # the sizes that may be others
     device: Any = None
-    stored: set[str] = field(default_factory=set)  # attributes with tensors that each call replaces
 
     @property
     def inputs(self) -> list[Port]:
@@ -84,18 +82,16 @@ class ModuleCall:
         """Whether the module is told the lengths of its sequences."""
         return any(port.axes == "L" for port in self.ports)
 
-    def shape(self, port: Port, sizes: Sizes) -> tuple[int, ...]:
-        """The shape of a tensor at other sizes; other numbers of steps than those of the main input stay."""
-        known = {"N": sizes.N, "L": sizes.N, "T": sizes.T if port.size("T") == self.sizes.T else port.size("T")}
-        return tuple(known.get(axis, n) or n for axis, n in zip(port.axes, port.shape, strict=True))
-
     def tensors(self, sizes: Sizes, rng: np.random.Generator, scale: float = 1.0) -> list[Any]:
         """Random inputs."""
         import torch
 
         made = []
         for port in self.ports:
-            shape = self.shape(port, sizes)
+            # other numbers of steps than those of the main input stay
+            T = sizes.T if port.size("T") == self.sizes.T else port.size("T")
+            known = {"N": sizes.N, "L": sizes.N, "T": T}
+            shape = tuple(known.get(axis, n) or n for axis, n in zip(port.axes, port.shape, strict=True))
             if port.axes == "L":
                 values: Any = np.full(shape, sizes.T)
             elif port.constant is not None:
@@ -109,22 +105,18 @@ class ModuleCall:
 
     def arguments(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with these tensors."""
-        args, kwargs = _filled(self.template, given)
-        return args, kwargs
+        return mapped(lambda place, _: given[place.number], self.template)
 
-    def inputs_of(self, given: Sequence[Any]) -> list[Any]:
-        """Those tensors that are inputs of the network."""
-        return [tensor for tensor, port in zip(given, self.ports, strict=True) if port.is_input]
+    def inputs_of(self, given: Sequence[Any]) -> dict[str, Any]:
+        """Those tensors that are inputs of the network, by name."""
+        return {port.name: tensor for tensor, port in zip(given, self.ports, strict=True) if port.is_input}
 
     def records(self, given: Sequence[Any], lengths: Sequence[int] | None = None) -> list[Any]:
         """The inputs of each sequence as a model takes them."""
         columns = {}
-        for port, tensor in zip(self.inputs, self.inputs_of(given), strict=True):
-            array = as_numpy(tensor)
-            if "N" in port.axes:
-                rows = np.moveaxis(array, port.axes.index("N"), 0)
-            else:
-                rows = array[None]
+        for port in self.inputs:
+            array = as_numpy(self.inputs_of(given)[port.name])
+            rows = np.moveaxis(array, port.axes.index("N"), 0) if "N" in port.axes else array[None]
             axes = port.axes.replace("N", "")
             if "T" in axes:
                 rows = np.moveaxis(rows, 1 + axes.index("T"), 1)
@@ -141,23 +133,12 @@ class ModuleCall:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _filled(template: Any, given: Sequence[Any]) -> Any:
-    if isinstance(template, _Place):
-        return given[template.number]
-    if isinstance(template, Mapping):
-        return {key: _filled(value, given) for key, value in template.items()}
-    if isinstance(template, tuple) and hasattr(template, "_fields"):
-        return type(template)(*(_filled(value, given) for value in template))
-    if isinstance(template, (tuple, list)):
-        return type(template)(_filled(value, given) for value in template)
-    return template
-
-
+@dataclass
 class _Place:
-    """Where a tensor is in the arguments."""
+    """Where a tensor is in the arguments; `detach` makes it one for `mapped`."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    number: int
+    detach = None
 
 
 # ----------------------------------------------------------------------------------------------- what a module may take
@@ -203,24 +184,18 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
     found: list[Any] = []
     names: list[str] = []
 
-    def placed(value: Any, name: str) -> Any:
-        if hasattr(value, "detach"):
-            found.append(value)
-            names.append(name)
-            return _Place(len(found) - 1)
-        if isinstance(value, Mapping):
-            return {key: placed(item, str(key)) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(placed(item, f"{name}_{key}") for key, item in enumerate(value))
-        return value
+    def placed(tensor: Any, name: str) -> _Place:
+        key = name.rpartition(".")[2]
+        found.append(tensor)
+        names.append(name.replace(".", "_") if key.isdigit() else key)
+        return _Place(len(found) - 1)
 
     args, kwargs = arguments
     parameters += [f"x{k}" for k in range(len(parameters), len(args))]
-    template = tuple(map(placed, args, parameters)), placed(kwargs, "")
+    named = dict(zip(parameters, args, strict=False))
+    template = tuple(mapped(placed, named).values()), mapped(placed, kwargs)
     if not found:
-        raise LrpError(
-            "from_torch: check contains no tensor; pass an input that the module takes, or a tuple of its inputs."
-        )
+        raise LrpError("check contains no tensor; pass an input that the module takes, or a tuple of its inputs.")
     names = [f"{name}_{k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     options = [_options(module, one, k == 0, name) for k, (one, name) in enumerate(zip(found, names, strict=True))]
     for chosen in itertools.islice(itertools.product(*options), _TRIES):
@@ -228,11 +203,9 @@ def _given(module: Any, arguments: tuple[Any, dict[str, Any]], device: Any) -> I
         batch = {size for port in ports for size in (port.size("N"), port.size("L")) if size is not None}
         if len(batch) > 1 or not any(port.is_input for port in ports):
             continue
-        call = ModuleCall(module, template, ports, found, Sizes(1, 1), "", device)
-        steps = call.main.size("T") or 1
-        call.sizes = Sizes(next(iter(batch), 1), steps)
-        call.free = ("N" if batch else "") + ("T" if "T" in call.main.axes else "")
-        yield call
+        steps = next((port.size("T") for port in ports if port.is_input and "T" in port.axes), None)
+        free = ("N" if batch else "") + ("T" if steps is not None else "")
+        yield ModuleCall(module, template, ports, found, Sizes(next(iter(batch), 1), steps or 1), free, device)
 
 
 def _options(module: Any, tensor: Any, is_main: bool, name: str) -> Sequence[str]:
@@ -270,17 +243,13 @@ def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:
     wants = len(takes) > 1 and takes[1].default is takes[1].empty and "len" in takes[1].name
     name = takes[0].name if takes else "x"
     kinds: list[tuple[tuple[str, ...], Any, int, tuple[int, int]]] = []
-    for part in module.modules():
-        if type(part).__name__ == "Embedding":
-            kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(part.num_embeddings)))
-            break
+    embedding = next((part for part in module.modules() if type(part).__name__ == "Embedding"), None)
+    if embedding is not None:
+        kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(embedding.num_embeddings)))
     dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
-    widths: dict[int, None] = {}
-    for part in module.modules():
-        for key in ("input_size", "in_features", "in_channels"):
-            if isinstance(size := getattr(part, key, None), int):
-                widths[size] = None
-    for size in widths:
+    keys = ("input_size", "in_features", "in_channels")
+    widths = dict.fromkeys(getattr(part, key, None) for part in module.modules() for key in keys)
+    for size in [size for size in widths if isinstance(size, int)]:
         kinds.append((_likely_first(module, ("NTF", "TNF", "TF", "NFT")), dtype, size, (0, 1)))
         if size == 1:
             kinds.append((("NT",), dtype, size, (0, 1)))
@@ -304,59 +273,20 @@ def ordinary(rows: int) -> tuple[int, int]:
 
 
 @contextmanager
-def unchanged(module: Any) -> Iterator[set[str]]:
-    """In eval mode; attributes, arrays and modes of a module, and all random numbers, are left as they were.
-
-    So are the attributes of objects that a module holds. The set will have the names of attributes with tensors that
-    were replaced, such as the state of the call before.
-    """
+def unchanged(module: Any) -> Iterator[Any]:
+    """A copy of a module in eval mode, for one run: the module and all random numbers are left as they were."""
     import torch
 
-    parts = [*module.modules()]
-    for value in [value for part in module.modules() for value in vars(part).values()]:
-        if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (torch.Tensor, ModuleType)):
-            parts.append(value)
-    attributes = [(vars(part), dict(vars(part))) for part in parts]
-    replaced: set[str] = set()
-    containers: dict[int, tuple[Any, Any]] = {}
-    kept: dict[int, tuple[Any, Any]] = {}
-
-    def remember(value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            kept.setdefault(id(value), (value, value.detach().clone()))
-        elif isinstance(value, (dict, list, set, deque)) and id(value) not in containers:
-            containers[id(value)] = value, value.copy()
-            for item in value.values() if isinstance(value, dict) else value:
-                remember(item)
-        elif isinstance(value, tuple):
-            for item in value:
-                remember(item)
-
-    for _, saved in attributes:
-        remember(saved)
+    held = [tensor for part in module.modules() for _, tensor in tensors(vars(part))]
+    detached = {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf}  # which are not copied
+    copied = copy.deepcopy(module, detached)
     numbers, numpy_numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
         with torch.random.fork_rng(devices):
             with suppress(NotImplementedError):  # of an exported program, which is in eval mode
-                module.eval()
-            yield replaced
+                copied.eval()
+            yield copied
     finally:
-        for values, saved in attributes:
-            stored = [key for key, value in saved.items() if any(True for _ in tensors(value))]
-            replaced |= {key for key in stored if values.get(key) is not saved[key]}
         random.setstate(numbers)
         np.random.set_state(numpy_numbers)  # noqa: NPY002
-        for container, saved in [*attributes, *containers.values()]:
-            container.clear()
-            add = container.update if isinstance(container, (dict, set)) else container.extend
-            add(saved)
-        with torch.no_grad():
-            for tensor, saved in kept.values():
-                if not torch.equal(tensor, saved):
-                    tensor.copy_(saved)
-
-
-def outputs_of(result: Any) -> dict[str, np.ndarray]:
-    """The outputs of a module by name."""
-    return {name: as_numpy(tensor) for name, tensor in tensors(result)}

@@ -10,18 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice, pairwise, permutations, zip_longest
+from itertools import islice, pairwise, permutations, zip_longest
 from typing import Any, NamedTuple
 
 from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Source, kind_of, nearby
-from lrpnumpy.files.torch.modules import NAMES, Module, called
-from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart
+from lrpnumpy.files.torch.modules import GATES, NAMES, Module, called, of_gates
+from lrpnumpy.files.torch.pickled import PROBABILITIES, Described, ModulePart, inside
 
 _MOST = 7  # modules for which an order is looked for
 _ATTENTION = re.compile(r"att|score|energy|align")
-_LEARNED = re.compile(r"relu|act")
 POOLS = {"MaxPool1d": "maxpool", "AvgPool1d": "avgpool"}  # classes of torch.nn
 WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # settings of each, in their order, and an example
     "repeat": ((), "repeat"),
@@ -61,15 +60,20 @@ class ModuleOrder:
     described: Described | None
     assumed: list[str]
 
-    def steps(self, modules: list[Module]) -> list[Step]:
-        """The modules as they are applied, with the activations between them."""
+    def steps(self, modules: list[Module], unused: list[str]) -> list[Step]:
+        """The modules as they are applied, with the activations between them; `unused` are arrays of no module."""
         entries, where = self.entries, "in the order of layers="
         if entries is None:
             names, where = self.proposed(modules)
             entries = [LayerHint(name, {}) for name in names]
         steps = self.decided([self.step(entry, modules) for entry in entries])
+        if self.entries is not None:
+            used = used_by(steps)
+            unused += [inside(one.name, leaf) for one in modules if one.name not in used for leaf in one.shapes]
+        if unused:
+            self.assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
         unclear = {module.name for module in modules if module.kind == "matrix" and not _is_embedding(module)}
-        chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+        chosen = modules_in(steps)
         shown = ", ".join(module.name or "the recurrent module" for module in chosen)
         if is_branched(steps):
             self.assumed.append(_DESCRIBED.format(shown))
@@ -81,7 +85,7 @@ class ModuleOrder:
             if module.name in unclear:
                 kind = "an Embedding" if module.kind == "embedding" else "a Linear"
                 self.assumed.append(f"{module.name}.weight {module.shapes['weight']} is the weight of {kind}")
-        if self.said.activations is not None and self.entries is not None:
+        if self.said.activations is not None:
             steps = self.activated(steps, chosen)
         self.assume_none(steps)
         return steps
@@ -96,26 +100,25 @@ class ModuleOrder:
         part = called(name, self.described.parts) if self.described else None
         if name in WORDS and (module is None or settings):
             return self.word(name, settings, modules)
+        if set(GATES) <= set(settings):
+            return of_gates(self.source, entry, modules)
+        if module is not None and module.problem and self.entries is not None:
+            raise self.source.error(module.name, f"is {module.problem}, which is not supported in layers")
         if module is not None:
-            return module
+            return replace(module, settings={**module.settings, **settings})
         if name in ACTIVATIONS:
             return name
         if part is not None and part.is_nothing:
             return "linear"
         if part is not None and part.activation is not None:
-            if part.alpha is not None:
-                return Word(part.activation, {"alpha": float(part.alpha)})
-            return part.activation
-        if part is not None and (pool := pool_of(self.source, part)) is not None:
-            return pool
+            return part.activation if part.alpha is None else Word(part.activation, {"alpha": float(part.alpha)})
+        if part is not None and part.kind in POOLS and not part.foreign:
+            return pool_of(self.source, part)
         if part is not None and part.kind not in PROBABILITIES:
             raise self.unsupported(part)
         there = ", ".join(repr(m.name) for m in modules)
-        raise self.source.error(
-            "",
-            f"layers must name modules of the file, {there}, activations such as 'relu', or {', '.join(WORDS)}, "
-            f"got {name[:80]!r}",
-        )
+        known = f"modules of the file, {there}, activations such as 'relu', or {', '.join(WORDS)}"
+        raise self.source.error("", f"layers must name {known}, got {name[:80]!r}")
 
     def word(self, name: str, settings: dict[str, Any], modules: list[Module]) -> Word:
         """A word of `layers`, its settings by name: maxpool(2, stride=1)."""
@@ -144,38 +147,31 @@ class ModuleOrder:
         """The steps with the open kinds of matrices decided; an error if modules of a chain do not fit."""
         if is_branched(steps):
             return [_by_name(step) if isinstance(step, Module) else step for step in steps]
-        chosen = [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+        chosen = modules_in(steps)
         found = list(fitting(chosen))
         if len(found) != 1:
-            raise self.source.error(
-                "", f"has modules whose shapes do not fit in the order given by layers: {listed(chosen)}"
-            )
-        kinds = iter(found[0])
-        return [next(kinds) if isinstance(step, Module) and not is_activation(step) else step for step in steps]
+            reason = "has modules whose shapes do not fit in the order given by layers"
+            raise self.source.error("", f"{reason}: {listed(chosen)}")
+        kinds = dict(zip(map(id, chosen), found[0], strict=True))
+        return [kinds.get(id(step), step) for step in steps]
 
     def activated(self, steps: list[Step], chosen: list[Module]) -> list[Step]:
-        """The steps with the activations that the caller passes beside `layers`."""
+        """The steps with the activations that the caller passes: one after each Linear, or after each but the last."""
         if any(map(is_activation, steps)) or is_branched(steps):
             raise self.source.error("", "activations must be left out where layers names activations")
-        after = self.given_activations(chosen, ())
-        found: list[Step] = []
-        for step in steps:
-            found.append(step)
-            if isinstance(step, Module) and step.name in after:
-                found.append(after[step.name])
-        return found
-
-    def given_activations(self, modules: list[Module], learned: Sequence[str]) -> dict[str, str]:
-        """The names of `activations`, each by the module that it follows."""
-        given, inner = list(self.said.activations), inner_modules(modules)
+        given, inner = list(self.said.activations), inner_modules(chosen)
         for name in given:
-            if name not in ACTIVATIONS and name not in learned:
+            if name not in ACTIVATIONS:
                 raise self.source.error("", f"unknown activation {kind_of(name)}{nearby(str(name), ACTIVATIONS)}")
-        linears = [module.name for module in modules if module.kind in ("linear", "matrix", "conv")]
+        linears = [module.name for module in chosen if module.kind in ("linear", "conv")]
         if len(given) not in (len(inner), len(linears)):
             names = ", ".join(inner) or "no module"
             raise self.source.error("", f"activations must have one for each of {names}, got {len(given)}")
-        return dict(zip(linears, given, strict=False))
+        after = dict(zip(linears, given, strict=False))
+        found: list[Step] = []
+        for step in steps:
+            found += [step, after[step.name]] if isinstance(step, Module) and step.name in after else [step]
+        return found
 
     def assume_none(self, steps: list[Step]) -> None:
         """Note the modules without an activation, unless `layers` lists the activations ('linear' is one)."""
@@ -183,11 +179,9 @@ class ModuleOrder:
             return
         plain = []
         for step, following in zip_longest(steps, steps[1:]):
-            if not isinstance(step, Module) or step.kind in ("embedding", "prelu"):
-                continue
-            if following is None and self.said.output is not None:  # the caller named the output activation
-                continue
-            if following is None or not is_activation(following):
+            is_named = following is None and self.said.output is not None  # the caller named the output activation
+            is_bare = not is_named and (following is None or not is_activation(following))
+            if is_bare and isinstance(step, Module) and step.kind not in ("embedding", "prelu"):
                 plain.append(step.name or "the recurrent module")
         if plain:
             self.assumed.append(f"no activation is applied after {', '.join(plain)}")
@@ -196,22 +190,19 @@ class ModuleOrder:
 
     def proposed(self, modules: list[Module]) -> tuple[list[str], str]:
         """The entries of `layers` that are safe to assume, and whose order that is; an error proposes others."""
-        modules = self.without_end(modules)
         wrong = [module for module in modules if module.problem]
-        learned = [module.name for module in modules if module.kind == "prelu" and not module.problem]
+        learned = [module.name for module in modules if module.kind == "prelu"]
         attention = find_attention(modules)
         rest = [m for m in modules if m not in wrong and m not in attention and m.name not in learned]
         doubts = [_unsupported(wrong)] if wrong else []
         if attention:
             doubts.append(f"has {listed(attention)}, which may be an attention over the steps")
         order, where = self.order(rest, doubts)
-        bare = self.bare(modules, attention)
-        after = self.after(order, learned, bare, doubts)
-        if doubts and self.said.activations is None:
-            order, outputs = self.likely(order, rest)
-            if outputs and not wrong:
-                doubts.insert(0, f"has {listed(outputs)}, which may be two outputs of the network")
-            after = self.after(order, learned, bare, [])
+        after = self.after(order, learned, self.bare(modules, attention), doubts)
+        if doubts and _are_outputs(order):
+            doubts.insert(0, f"has {listed(order[-2:])}, which may be two outputs of the network")
+            after = {name: following for name, following in after.items() if name != order[-2].name}
+            order = order[:-1]
         top = [module for module in order if module.recurrent][-1:]
         entries = []
         for module in order:
@@ -224,36 +215,24 @@ class ModuleOrder:
         if not doubts:
             return entries, where
         hint = f"; in PyTorch, open the module itself, which needs no hints: {_LIVE}"
-        places = "if the network does without them" if wrong else _PLACES
         if (pair := _encoder_decoder(rest)) is not None:
             hint += f"; otherwise say layers={pair}, readout='every', if the second starts where the first ends"
-        elif order and not _is_partial(order, rest) and not (wrong and self.described):  # whose parts are all used
-            hint += f"; otherwise say layers={entries} {places}"
+        elif order and not (wrong and self.described):  # whose parts are all used
+            hint += f"; otherwise say layers={entries} {'if the network does without them' if wrong else _PLACES}"
             if (repeated := _autoencoder(order, entries)) is not None:
                 hint += f"; or layers={repeated}, readout='every', if the second repeats the last state of the first"
         there = "" if wrong else f": {listed(modules)}"
         raise self.source.error("", f"{doubts[0]}{hint}{there}")
 
-    def without_end(self, modules: list[Module]) -> list[Module]:
-        """The modules; a vector after the last Linear is not taken for a PReLU, unless its name is that of one."""
-        last = max((k for k, module in enumerate(modules) if module.linear), default=len(modules))
-        found = modules[: last + 1]
-        for module in modules[last + 1 :]:
-            is_vector = module.kind == "prelu" and self.described is None and not _LEARNED.search(module.name.lower())
-            problem = f"weight {module.shapes['weight']}" if is_vector else module.problem
-            found.append(replace(module, problem=problem))
-        return found
-
     def order(self, modules: list[Module], doubts: list[str]) -> tuple[list[Module], str]:
-        """The modules in the order of the file or in the only one that fits; otherwise a doubt, and some that fit."""
+        """The modules in the order of the file or in the only one that fits; otherwise a doubt, and an example."""
         recurrent = [module for module in modules if module.recurrent]
         plain = all(module.recurrent or module.linear or module.kind == "embedding" for module in modules)
         is_safe = self.described is not None or (plain and len(recurrent) == 1)
         found, where = list(fitting(modules)), "in the order of the file"
-        if is_safe and not found and len(modules) <= _MOST:  # HDF5 and safetensors sort the names
-            orders = (one for order in permutations(modules) for one in fitting(list(order)))
-            found, where = list(islice(orders, 2)), "in the only order that fits"
-        if len(found) == 1 and is_safe:
+        if is_safe and not found:  # HDF5 and safetensors sort the names
+            found, where = list(islice(self.orders(modules), 2)), "in the only order that fits"
+        if len(found) == 1 and is_safe and _is_tidy(found[0], modules):
             return found[0], where
         if not recurrent:
             doubts.append("has no recurrent module")
@@ -265,44 +244,34 @@ class ModuleOrder:
             doubts.append("does not say in which order its modules are applied")
         return self.example(modules), where
 
-    def likely(self, order: list[Module], modules: list[Module]) -> tuple[list[Module], list[Module]]:
-        """The order to propose, without categories that would be Linears; of two outputs the first, and these two."""
-        if _open_head(order, modules):
-            order = self.example(modules)
-        if [module.kind for module in order[-2:]] != ["linear", "linear"]:
-            return order, []
-        before, last = order[-2:]
-        is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
-        if is_numbered or before.shapes["weight"] != last.shapes["weight"]:
-            return order, []
-        return order[:-1], [before, last]
+    def orders(self, modules: list[Module]) -> Iterator[list[Module]]:
+        """All orders of the modules that fit; of many modules only that of the file."""
+        for order in permutations(modules) if len(modules) <= _MOST else [modules]:
+            self.source.budget.visit("")
+            yield from fitting(list(order))
 
     def example(self, modules: list[Module]) -> list[Module]:
-        """Modules in an order that fits: all of them, or as many of them as fit in the order of the file.
+        """Modules in an order that fits, without categories that would be Linears, if possible.
 
-        An order in which a matrix without bias, which may be an embedding of categories, follows the recurrent module
-        is the last choice.
+        If not all of them fit, it is the longest chain in the order of the file; none without all recurrent modules.
         """
-        some = modules[:_MOST]
-        whole = permutations(modules) if len(modules) <= _MOST else iter([modules])
-        parts = (part for count in range(len(some), 0, -1) for part in combinations(some, count))
-        second: list[Module] = []
-        for order in chain(whole, parts):
-            self.source.budget.visit("")
-            found = next(fitting(list(order)), [])
-            is_open = _open_head(found, modules)
-            if found and not is_open and (not second or found[-1].kind == "linear"):
-                return found
-            if is_open:
-                second = second or found
-        return second
+        linears = {module.name for module in modules if module.kind == "linear"}
+        recurrent = {module.name for module in modules if module.recurrent}
+        chains = [order for order in self.orders(modules) if _is_tidy(order, modules)][:1]
+        for some in ([module for module in modules if module.kind != "matrix" or not linears], modules):
+            chains += [*islice(self.orders(some), 1), longest(some)]
+        for order in chains:
+            names = {module.name for module in order}
+            if recurrent <= names and (names & linears or not linears):
+                return order
+        return []
 
     def after(
         self, order: list[Module], learned: list[str], bare: list[ModulePart], doubts: list[str]
     ) -> dict[str, list[str]]:
-        """The activations after each module: as the caller passes them, or as an nn.Sequential has them."""
-        if self.said.activations is not None:
-            return {name: [one] for name, one in self.given_activations(order, learned).items()}
+        """The activations after each module, as an nn.Sequential has them; none where the caller passes them."""
+        if self.said.activations is not None and not learned:
+            return {}
         kinds = {**{part.name: part.kind for part in bare}, **dict.fromkeys(learned, "PReLU")}
         found, loose = self.sequential([module.name for module in order], kinds)
         places = [name for name in inner_modules(order) if name not in found]
@@ -327,8 +296,7 @@ class ModuleOrder:
             for name in sequence:
                 self.source.budget.visit(name)
                 if name in names:
-                    if last:
-                        found.setdefault(last, [])
+                    found |= {last: found.get(last, [])} if last else {}
                     last = name
                 elif last and name in loose:
                     del loose[name]
@@ -384,6 +352,21 @@ def is_activation(step: Step) -> bool:
     return isinstance(step, str) or step.name in ACTIVATIONS
 
 
+def used_by(steps: list[Step]) -> set[str]:
+    """The names of all modules of a chain, also of those in settings: gates, and the Linears of an attention."""
+    found = [step for step in steps if isinstance(step, Module)]
+    for step in steps:
+        if isinstance(step, (Module, Word)):
+            inner = step.settings.get("gates", step.settings).values()
+            found += [one for one in inner if isinstance(one, Module)]
+    return {module.name for module in found}
+
+
+def modules_in(steps: list[Step]) -> list[Module]:
+    """The modules of a chain but for the activations."""
+    return [step for step in steps if isinstance(step, Module) and not is_activation(step)]
+
+
 def inner_modules(modules: list[Module]) -> list[str]:
     """The linear modules and convolutions of a chain after which there may be an activation: all but its end."""
     linears = [module.name for module in modules if module.kind in ("linear", "conv")]
@@ -420,24 +403,32 @@ def _by_name(module: Module) -> Module:
     return replace(module, kind="embedding" if _is_embedding(module) else "linear")
 
 
-def _open_head(order: list[Module], modules: list[Module]) -> bool:
-    """Whether a matrix without bias follows the recurrent module, in a network that has Linears with a bias."""
+def _is_tidy(order: list[Module], modules: list[Module]) -> bool:
+    """Whether no matrix without bias, which may be of categories, is a Linear of a chain whose Linears have a bias."""
     matrices = {module.name for module in modules if module.kind == "matrix"}
-    is_recurrent = False
-    for module in order:
-        if is_recurrent and module.name in matrices:
-            return any(one.kind == "linear" for one in modules)
-        is_recurrent |= module.recurrent
-    return False
+    has_bias = any(module.kind == "linear" for module in modules)
+    return not has_bias or all(module.name not in matrices for module in order if module.kind == "linear")
 
 
-def _is_partial(order: list[Module], modules: list[Module]) -> bool:
-    """Whether an order lacks a recurrent module, or every Linear."""
-    names = [module.name for module in order]
-    linears = [module.name for module in modules if module.kind == "linear"]
-    if linears and not set(linears) & set(names):
-        return True
-    return any(module.recurrent and module.name not in names for module in modules)
+def _are_outputs(order: list[Module]) -> bool:
+    """Whether the last two of a chain are Linears of one shape, and not numbered: fc1 and fc2 are a chain."""
+    if [module.kind for module in order[-2:]] != ["linear", "linear"]:
+        return False
+    before, last = order[-2:]
+    is_numbered = before.name.rstrip("0123456789") == last.name.rstrip("0123456789")
+    return not is_numbered and before.shapes["weight"] == last.shapes["weight"]
+
+
+def longest(modules: list[Module]) -> list[Module]:
+    """The longest chain of modules with a recurrent one in it, in the order of the file."""
+    best: list[Module] = []
+    for start, first in enumerate(modules):
+        order = [first]
+        for module in modules[start + 1 :]:
+            if module.inputs == order[-1].outputs:
+                order.append(module)
+        best = max(best, next(fitting(order), []), key=len)
+    return best
 
 
 def _autoencoder(order: list[Module], entries: list[str]) -> list[str] | None:
@@ -465,16 +456,15 @@ def fitting(order: list[Module]) -> Iterator[list[Module]]:
     """`order` with the open kinds decided, once for each way in which every module fits the one before it."""
     if not order or not any(module.recurrent for module in order):
         return
-    first = order[0]
-    kinds = ("embedding", "linear") if first.kind == "matrix" else (first.kind,)
-    if _is_embedding(first):
-        kinds = ("embedding",)
+    first, rest = order[0], [replace(m, kind="linear") if m.kind == "matrix" else m for m in order[1:]]
+    kinds: tuple[str, ...] = (first.kind,)
+    if first.kind == "matrix":
+        kinds = ("embedding",) if _is_embedding(first) else ("embedding", "linear")
+    if any(m.kind == "embedding" or _is_embedding(m) for m in order[1:]):
+        return
     for kind in kinds:
-        rest = [replace(m, kind="linear") if m.kind == "matrix" else m for m in order[1:]]
         found = [replace(first, kind=kind), *rest]
-        if all(m.kind != "embedding" and not _is_embedding(m) for m in order[1:]) and all(
-            a.outputs == b.inputs for a, b in zip(found, rest, strict=False)
-        ):
+        if all(before.outputs == after.inputs for before, after in pairwise(found)):
             yield found
 
 
@@ -483,20 +473,16 @@ def _is_embedding(module: Module) -> bool:
     return module.kind == "matrix" and "emb" in module.name.lower()
 
 
-def pool_of(source: Source, part: ModulePart) -> Word | None:
-    """A pool of a whole module as a word; None where it is something else."""
-    if part.foreign or part.kind not in POOLS:
-        return None
+def pool_of(source: Source, part: ModulePart) -> Word:
+    """A pool of a whole module as a word."""
     given = {key: single(value) for key, value in part.settings.items()}
     if given.get("ceil_mode") or given.get("dilation", 1) != 1:
         raise source.error(part.name, f"is {part.kind} with ceil_mode or dilation, which is not supported")
-    found = {
-        ours: given.get(key) for ours, key in (("size", "kernel_size"), ("stride", "stride"), ("padding", "padding"))
-    }
+    names = {"kernel_size": "size", "stride": "stride", "padding": "padding"}
+    found = {ours: given[key] for key, ours in names.items() if given.get(key) is not None}
     if given.get("count_include_pad") is False:
         found["count_include_pad"] = 0
-    found = {key: value for key, value in found.items() if value is not None}
-    return Word(POOLS[part.kind], found) if all(type(value) is int for value in found.values()) else None
+    return Word(POOLS[part.kind], found)
 
 
 def single(setting: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The networks of checkpoints of pytorch-forecasting, RecurrentNetwork and DeepAR: a known program with its settings.
+"""The networks of checkpoints of darts and pytorch-forecasting: known programs with their settings.
 
-A row of the input has the columns of the library's data set: the real ones (`x`), and one input for each category.
-The network takes the target of the row before and everything else of the row itself, and forecasts the target of the
-row. So the forecast of the last row needs no target in it.
+Of darts these are RNNModel and BlockRNNModel, of pytorch-forecasting RecurrentNetwork and DeepAR. There a row of
+the input has the columns of the library's data set: the real ones (`x`), and one input for each category. The network
+takes the target of the row before and everything else of the row itself, and forecasts the target of the row. So the
+forecast of the last row needs no target in it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,15 @@ from lrpnumpy.files.pickles import Pickled
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source
 from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.files.torch.pickled import ACTIVATIONS
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Concat, Dense, Embedding, Repeat, Slice
 from lrpnumpy.scaling import Scaler
 
+_OF_DARTS = ("input_chunk_length", "output_chunk_length", "target_size", "nr_params", "train_sample_shape")
 _SETTINGS = ("x_reals", "x_categoricals", "embedding_sizes", "static_categoricals", "target")
 _NOTE = "the network is that of pytorch-forecasting: each row forecasts its target, from the target of the row before"
-_NORMAL = "NormalDistributionLoss"
-_DISTRIBUTIONS = {  # parameters of the distributions of DeepAR, by the loss
-    _NORMAL: ("loc", "scale"),
-    "LogNormalDistributionLoss": ("loc", "scale"),
-    "NegativeBinomialDistributionLoss": ("mean", "shape"),
-    "BetaDistributionLoss": ("mean", "shape"),
-}
+_LOSS = "DistributionLoss"  # how the names of losses end whose network gives parameters of a distribution
 _CENTERS = {  # by scaler: its center, and the setting that leaves the center out
     "StandardScaler": ("mean_", "with_mean"),
     "RobustScaler": ("center_", "with_centering"),
@@ -44,6 +41,31 @@ class Scaling(NamedTuple):
 
     center: float = 0.0
     scale: float = 1.0
+
+
+def read_darts(source: Source, settings: Mapping[str, Any], said: Hints) -> Imported | None:
+    """The model of a network of darts; None for other settings, or where hints describe the network."""
+    is_plain = said.layers is None and said.readout is None and all(key in settings for key in _OF_DARTS)
+    if not is_plain or settings.get("use_reversible_instance_norm") or settings.get("likelihood") is not None:
+        return None
+    net = KnownNetwork(source)
+    if "rnn.weight_ih_l0" not in net.names:
+        return None
+    x = net.entry(Input(source.shape("rnn.weight_ih_l0")[-1]), "x")
+    value = net.recurrent("rnn", x)
+    if "V.weight" in net.names:  # RNNModel: one step ahead
+        value = net.put(net.linear("V"), f"{value}:last", name="V")
+    else:  # BlockRNNModel: the last steps, as many as an output chunk has
+        heads = [name.removesuffix(".weight") for name in source.names() if name.startswith("fc.") and "weight" in name]
+        activation, _ = ACTIVATIONS.get(str(settings.get("activation", "ReLU")), (None, {}))
+        count = settings["output_chunk_length"]
+        if not heads or (len(heads) > 1 and activation is None) or type(count) is not int:
+            return None
+        for head in heads[:-1]:
+            value = net.put(net.linear(head, str(activation)), value, name=head)
+        value = net.put(net.linear(heads[-1]), value, name=heads[-1])
+        value = net.put(Slice(-count, None), value, name="forecast")
+    return Imported(net.model(value), ["the network is that of darts, with its settings"], kind="darts")
 
 
 def read(source: Source, settings: Mapping[str, Any], said: Hints) -> Imported | None:
@@ -64,9 +86,8 @@ class _Forecast:
         self.net = KnownNetwork(source)
         self.notes = [_NOTE]
         self.reals = settings.strings("x_reals")
-        self.targets = settings.value["target"]
-        if isinstance(self.targets, str):
-            self.targets = [self.targets]
+        target = settings.value["target"]
+        self.targets = [target] if isinstance(target, str) else target
         self.data = pickles.entries(settings.value.get("dataset_parameters")) or {}
         self.scalers = pickles.entries(self.data.get("scalers")) or {}
 
@@ -97,10 +118,8 @@ class _Forecast:
         for is_target, run in groupby(range(len(self.reals)), lambda k: self.reals[k] in self.targets):
             places = list(run)
             cut = Slice(places[0], places[-1] + 1, axis="features")
-            if is_target:
-                columns.append(self.net.put(cut, before, name="target"))
-            else:
-                columns.append(self.net.put(cut, self.row, name="reals"))
+            value, name = (before, "target") if is_target else (self.row, "reals")
+            columns.append(self.net.put(cut, value, name=name))
         return columns
 
     def categories(self) -> list[str]:
@@ -127,15 +146,14 @@ class _Forecast:
         whole = Dense(np.concatenate([head.V for head in heads]), np.concatenate([head.d for head in heads]))
         loss = self.settings.value.get("loss")
         kind = loss.name.rpartition(".")[2] if isinstance(loss, Pickled) else ""
-        parameters = _DISTRIBUTIONS.get(kind, ())
-        names: tuple[str, ...] = tuple(self.targets)
-        if len(parameters) == len(whole.V):
-            names = parameters
-            self.notes.append(f"the scores are the parameters of {kind} before they are rescaled and made positive")
-        elif len(names) != len(whole.V):
+        is_normal = kind == f"Normal{_LOSS}" and len(whole.V) == 2
+        names: tuple[str, ...] = ("loc", "scale") if is_normal else tuple(self.targets)
+        if len(names) != len(whole.V):
             names = tuple(f"output {k}" for k in range(len(whole.V)))
+        if kind.endswith(_LOSS):
+            self.notes.append(f"the scores are the parameters of {kind} before they are rescaled and made positive")
         scaling = self.scaling(self.targets[0])
-        if scaling is None or len(self.targets) > 1 or (parameters and kind != _NORMAL):
+        if scaling is None or len(self.targets) > 1 or (kind.endswith(_LOSS) and not is_normal):
             self.notes.append("the scores are in the units of the network: the scaler of the target is not part of it")
             scaling = Scaling()
         scalings = [scaling if name in ("loc", *self.targets) else Scaling() for name in names]
@@ -152,12 +170,10 @@ class _Forecast:
         state = pickles.entries(record.state) or {}
         if not center or state.get("transformation") is not None:
             return None
-        found = Scaling()
-        if state.get(uses_center) is not False:
-            found = found._replace(center=self.number(column, state.get(center)))
-        if state.get("scale_") is not None:
-            found = found._replace(scale=self.number(column, state["scale_"]))
-        return found
+        return Scaling(
+            self.number(column, state.get(center)) if state.get(uses_center) is not False else 0.0,
+            self.number(column, state["scale_"]) if state.get("scale_") is not None else 1.0,
+        )
 
     def number(self, column: str, value: Any) -> float:
         """A number of Python or NumPy, or an array of one."""

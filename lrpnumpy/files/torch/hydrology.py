@@ -20,8 +20,7 @@ from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Budget, Fields, Source, kind_of, open_file, size_of
 from lrpnumpy.files.torch import saved as torchsave
 from lrpnumpy.files.torch import yamls
-from lrpnumpy.files.torch.cells import lstm
-from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.files.torch.known import KnownNetwork, lstm
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import EALSTM, Concat, Dense, Repeat
 from lrpnumpy.model import Model
@@ -84,45 +83,42 @@ class HydrologyRun(Source):
 
     def read(self, readout: str | None = None) -> Model:
         """The model; `readout` is "last" or "every" where the configuration is not to decide."""
-        kind = self._network()
-        if readout not in (None, "last", "every"):
-            raise self.error("", f"readout must be 'last' or 'every' for a run of neuralhydrology, got {readout!r}")
-        self._scalers = Fields(self, SCALER, self._yaml(SCALER))
-        dynamic, static, targets = self._dynamic(), self._static(), self._targets()
-        if readout is None:
-            readout = "last" if self.config.value.get("predict_last_n", 1) == 1 else "every"
-            self.notes.append(f"predict_last_n is {self.config.value.get('predict_last_n', 1)}: readout {readout!r}")
-        inputs = {}
-        for name, one in (("x_d", dynamic), ("x_s", static)):
-            if one.names:
-                inputs[name] = Input(len(one.names), name == "x_d", features=one.names, scaler=one.scaler)
-        self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
-        if self.config.value.get("clip_targets_to_zero"):
-            self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
-        with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
-            network = _Network(saved, kind, self.config, inputs)
-            return network.model(
-                network.scores(readout),
-                classes=targets.names,
-                output_scaler=targets.scaler,
-                window=self.config.optional("integer", "seq_length"),
-            )
-
-    def _network(self) -> str:
-        """The network, if it is supported."""
         config = self.config
         kind = config.string("model").lower()
         if kind not in CELLS:
+            shown = kind_of(config.value["model"])
             config.refuse(
-                f"has the network {kind_of(config.value['model'])}, which is not supported; supported are "
-                f"{', '.join(CELLS)}: train one of these to explain it"
+                f"has the network {shown}, which is not supported; train one of {', '.join(CELLS)} to explain it"
             )
         if config.string("head").lower() != "regression":
             config.refuse(f"has the head {kind_of(config.value['head'])}, which is not supported; regression is")
         for key in _REFUSED:
             if config.value.get(key):
                 config.refuse(f"{key} is not supported, got {kind_of(config.value[key])}")
-        return kind
+        if readout not in (None, "last", "every"):
+            raise self.error("", f"readout must be 'last' or 'every' for a run of neuralhydrology, got {readout!r}")
+        self._scalers = Fields(self, SCALER, self._yaml(SCALER))
+        dynamic, static = self._series(self._names("dynamic_inputs")), self._static()
+        targets = self._series(self._names(config.first("target_variables", "target_variable")))
+        if readout is None:
+            readout = "last" if config.value.get("predict_last_n", 1) == 1 else "every"
+            self.notes.append(f"predict_last_n is {config.value.get('predict_last_n', 1)}: readout {readout!r}")
+        if not dynamic.names:
+            config.refuse("dynamic_inputs must be a list of names")
+        inputs = {"x_d": Input(len(dynamic.names), features=dynamic.names, scaler=dynamic.scaler)}
+        if static.names:
+            inputs["x_s"] = Input(len(static.names), False, features=static.names, scaler=static.scaler)
+        self.notes.append("inputs and scores are in units: the scalers of the run are part of the model")
+        if config.value.get("clip_targets_to_zero"):
+            self.notes.append("clip_targets_to_zero is left out: the scores explained may be below 0")
+        with torchsave.opened(self._folder / self._arrays, self.budget) as saved:
+            network = _Network(saved, kind, config, inputs)
+            return network.model(
+                network.scores(readout),
+                classes=targets.names,
+                output_scaler=targets.scaler,
+                window=config.optional("integer", "seq_length"),
+            )
 
     def _names(self, *keys: str) -> list[str]:
         """The names in lists of the configuration, which may be left out."""
@@ -135,22 +131,13 @@ class HydrologyRun(Source):
                 found += self.config.strings(key)
         return found
 
-    def _dynamic(self) -> Scaled:
-        names = self._names("dynamic_inputs")
-        if not names:
-            self.config.refuse("dynamic_inputs must be a list of names")
-        return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
-
-    def _targets(self) -> Scaled:
-        names = self._names(self.config.first("target_variables", "target_variable"))
-        return self._scaling(names, *(self._series(key) for key in ("center", "scale")))
-
-    def _series(self, what: str) -> dict[str, Any]:
-        """Center or scale of every series: what xarray wrote."""
-        old = {"center": "xarray_means", "scale": "xarray_stds"}[what]
-        key = self._scalers.first(f"xarray_feature_{what}", old)
-        entries = self._scalers.object(key).object("data_vars").value
-        return {name: entry.get("data") if isinstance(entry, dict) else None for name, entry in entries.items()}
+    def _series(self, names: list[str]) -> Scaled:
+        """How series were scaled: what xarray wrote."""
+        parts = []
+        for what, old in (("center", "xarray_means"), ("scale", "xarray_stds")):
+            entries = self._scalers.object(self._scalers.first(f"xarray_feature_{what}", old)).object("data_vars").value
+            parts.append({name: one.get("data") if isinstance(one, dict) else None for name, one in entries.items()})
+        return self._scaling(names, *parts)
 
     def _static(self) -> Scaled:
         """Attributes in alphabetical order, as the library sorts them, then one number for each basin."""

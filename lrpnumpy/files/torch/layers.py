@@ -8,32 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from lrpnumpy import layers as lrp
 from lrpnumpy.files.safe import Source
-from lrpnumpy.files.torch.cells import gru, lstm, rnn
 from lrpnumpy.files.torch.chain import Step, Word, is_branched, single
-from lrpnumpy.files.torch.known import KnownNetwork
+from lrpnumpy.files.torch.known import KnownNetwork, gru, lstm, rnn
 from lrpnumpy.files.torch.modules import GATES, Module, is_projected, leaves, sides
 from lrpnumpy.files.torch.pickled import inside
 from lrpnumpy.inputs import Input
-from lrpnumpy.layers import (
-    LSTM,
-    Activation,
-    Affine,
-    AttentionPool,
-    AvgPool1D,
-    Bidirectional,
-    Cell,
-    Concat,
-    Conv1D,
-    Dense,
-    Embedding,
-    Layer,
-    LayerNorm,
-    MaxPool1D,
-    Pad,
-    Repeat,
-    Square,
-)  # fmt: skip
 from lrpnumpy.model import BETWEEN, Model
 
 _EPS = 1e-5  # of PyTorch's norms, by default
@@ -63,7 +44,7 @@ class TorchBuild:
         output, steps = self.output(steps)
         if is_branched(steps):
             return self.graph(steps, output)
-        embedding, layers = None, list[Layer]()
+        embedding, layers = None, list[lrp.Layer]()
         self.source.budget.layers(sum(max(1, getattr(step, "depth", 1)) for step in steps if step != "linear"))
         for step in steps:
             if is_embedding(step):
@@ -85,14 +66,14 @@ class TorchBuild:
         for step in steps:
             name = getattr(step, "name", "")
             if not value and not is_embedding(step):
-                value = net.entry(Input(first_width(steps)), "x")
+                value = net.entry(Input(next(one.inputs for one in steps if isinstance(one, Module))), "x")
             if is_embedding(step):
                 value = net.entry(Input(embedding=self.embedding(step)), name)
             elif isinstance(step, Module) and step.recurrent:
                 for k in range(step.depth):
                     value = net.put(self.recurrent(step, k), value, *self.starts(step, values), name=name)
             elif isinstance(step, Word) and step.name == "concat":
-                value = net.put(Concat(), *(self.value(values, str(one)) for one in step.settings.values()))
+                value = net.put(lrp.Concat(), *(self.value(values, str(one)) for one in step.settings.values()))
             else:
                 for layer in self.layers_of(step, net.sizes[value].width):
                     value = net.put(layer, value, name=name)
@@ -128,56 +109,40 @@ class TorchBuild:
             return net.put(BETWEEN[readout], value)
         return value
 
-    def layers_of(self, step: Step, width: int = 0) -> list[Layer]:
+    def layers_of(self, step: Step, width: int = 0) -> list[lrp.Layer]:
         """The layers of an entry that takes vectors of this width."""
         if step == "linear":
             return []
         if isinstance(step, str):
-            return [Activation(step)]
+            return [lrp.Activation(step)]
         if isinstance(step, Word):
             return self.word(step, width)
         if step.recurrent:
             return [self.recurrent(step, k) for k in range(step.depth)]
-        return [LAYERS[step.kind](self, step)]
+        return [getattr(self, step.kind)(step)]
 
-    def magnitude(self, width: int) -> list[Layer]:
-        """sqrt(a a + b b) of the first half a of a vector and the second half b."""
-        if width % 2:
-            raise self.source.error("", f"has {width} features at a magnitude in layers, which takes two halves")
-        half = np.eye(width // 2, dtype=np.float32)
-        return [Square(), Dense(np.hstack([half, half])), Activation("sqrt")]
-
-    def word(self, word: Word, width: int) -> list[Layer]:
+    def word(self, word: Word, width: int) -> list[lrp.Layer]:
         """What `layers` names that has no arrays."""
-        if word.name == "magnitude":
-            return self.magnitude(width)
-        if word.name == "repeat":
-            return [Repeat()]
+        if word.name == "magnitude":  # sqrt(a a + b b) of the first half a of a vector and the second half b
+            if width % 2:
+                raise self.source.error("", f"has {width} features at a magnitude in layers, which takes two halves")
+            half = np.eye(width // 2, dtype=np.float32)
+            return [lrp.Square(), lrp.Dense(np.hstack([half, half])), lrp.Activation("sqrt")]
         if word.name == "attention":
             return [self.attention(**word.settings)]
-        if word.name == "pad":
-            return [Pad(**word.settings)]
+        if word.name in ("maxpool", "avgpool"):
+            return self.pool(word.name, **word.settings)
         if "alpha" in word.settings:
-            return [Activation(word.name, **word.settings)]
-        return self.pool(word)
+            return [lrp.Activation(word.name, **word.settings)]
+        return [{"repeat": lrp.Repeat, "pad": lrp.Pad}[word.name](**word.settings)]
 
     def output(self, steps: list[Step]) -> tuple[str, list[Step]]:
         """Which probability belongs to the scores, and the chain without a sigmoid at its end."""
         output = self.said.output
         if steps[-1] == "sigmoid" and output in (None, "sigmoid"):
-            self.note("the sigmoid at the end is taken off: the scores explained are what it is applied to")
+            self.notes.append("the sigmoid at the end is taken off: the scores explained are what it is applied to")
             return "sigmoid", steps[:-1]
         return output or "linear", steps
-
-    def note(self, text: str) -> None:
-        """Remember, once, how the arrays are read."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    def assume(self, text: str) -> None:
-        """Remember, once, what was assumed; the caller is warned of it."""
-        if text not in self.assumed:
-            self.assumed.append(text)
 
     def readout(self, two_way: bool) -> str:
         """How the steps become one prediction: as said, or the last step of one direction."""
@@ -185,106 +150,96 @@ class TorchBuild:
             return self.said.readout
         if two_way:
             raise self.source.error("", TWO_WAYS)
-        self.assume(LAST_STEP)
+        self.assumed.append(LAST_STEP)
         return "last"
 
-    def activation(self, layers: list[Layer], name: str) -> Layer:
+    def activation(self, layers: list[lrp.Layer], name: str) -> lrp.Layer:
         """An activation joins the Dense layer before it; after anything else it is a separate layer."""
-        if layers and isinstance(layers[-1], Dense) and layers[-1].activation == "linear":
+        if layers and isinstance(layers[-1], lrp.Dense) and layers[-1].activation == "linear":
             return replace(layers.pop(), activation=name)
         if not layers:
             raise self.source.error("", f"has the activation {name} before its first layer, which is not supported")
-        return Activation(name)
+        return lrp.Activation(name)
 
-    def pool(self, word: Any) -> list[Layer]:
+    def pool(
+        self, name: str, size: int, stride: int | None = None, padding: int = 0, count_include_pad: int = 1
+    ) -> list[lrp.Layer]:
         """A pool over a few steps; the zeros around them count in a mean, unless count_include_pad=0."""
-        size, stride, padding = word.settings["size"], word.settings.get("stride"), word.settings.get("padding", 0)
-        if word.name == "maxpool":
-            return [MaxPool1D(size, stride, (padding, padding))]
-        if padding and word.settings.get("count_include_pad", 1):
-            return [Pad(padding, padding), AvgPool1D(size, stride)]
-        return [AvgPool1D(size, stride, (padding, padding))]
+        if name == "maxpool":
+            return [lrp.MaxPool1D(size, stride, (padding, padding))]
+        if padding and count_include_pad:
+            return [lrp.Pad(padding, padding), lrp.AvgPool1D(size, stride)]
+        return [lrp.AvgPool1D(size, stride, (padding, padding))]
 
-    def attention(self, inner: Module | None, score: Module) -> Layer:
+    def attention(self, inner: Module | None, score: Module) -> lrp.Layer:
         """A sum of the steps, weighted by a softmax."""
-        v, c, shown = self.array(score, "weight")[0], 0.0, score.name
-        if "bias" in score.shapes:
-            c = float(self.array(score, "bias")[0])
-        if inner is not None:
-            shown = f"{score.name}(tanh({inner.name}))"
-        self.assume(f"the steps are weighted by the softmax over the steps of {shown}")
-        if inner is None:
-            return AttentionPool(v, c=c)
-        return AttentionPool(v, self.array(inner, "weight"), self.bias(inner), c)
+        v, c = self.array(score, "weight")[0], self.optional(score, "bias")
+        shown = score.name if inner is None else f"{score.name}(tanh({inner.name}))"
+        self.assumed.append(f"the steps are weighted by the softmax over the steps of {shown}")
+        W, b = (None, None) if inner is None else (self.array(inner, "weight"), self.optional(inner, "bias"))
+        return lrp.AttentionPool(v, W, b, 0.0 if c is None else float(c[0]))
 
-    def embedding(self, module: Any) -> Embedding:
+    def embedding(self, module: Any) -> lrp.Embedding:
         """An Embedding; vectors longer than its max_norm are shortened as PyTorch does on use."""
-        self.assume("no token id is skipped as padding")
+        self.assumed.append("no token id is skipped as padding")
         E = self.array(module, "weight")
         most = module.settings.get("max_norm")
         if most is not None:
             lengths = np.linalg.norm(E, float(module.settings.get("norm_type", 2)), axis=1, keepdims=True)
             E = np.where(lengths > most, E * (most / (lengths + 1e-7)), E).astype(E.dtype)
-        return Embedding(E)
+        return lrp.Embedding(E)
 
-    def linear(self, module: Module) -> Layer:
+    def linear(self, module: Module) -> lrp.Layer:
         """A Linear."""
-        return Dense(self.array(module, "weight"), self.bias(module))
+        return lrp.Dense(self.array(module, "weight"), self.optional(module, "bias"))
 
-    def prelu(self, module: Module) -> Layer:
+    def prelu(self, module: Module) -> lrp.Layer:
         """An activation whose slopes are learned."""
-        return Activation("prelu", slopes=self.array(module, "weight"))
+        return lrp.Activation("prelu", slopes=self.array(module, "weight"))
 
-    def layernorm(self, module: Module) -> Layer:
+    def layernorm(self, module: Module) -> lrp.Layer:
         """A LayerNorm over the features of each row."""
-        if not module.settings:
-            self.assume(f"{module.name} is a LayerNorm with PyTorch's eps {_EPS}")
         gamma, beta = (self.optional(module, leaf) for leaf in ("weight", "bias"))
-        return LayerNorm(gamma, beta, eps=self.eps(module))  # type: ignore[arg-type]
+        return lrp.LayerNorm(gamma, beta, eps=self.eps(module, "LayerNorm"))  # type: ignore[arg-type]
 
-    def batchnorm(self, module: Module) -> Layer:
+    def batchnorm(self, module: Module) -> lrp.Layer:
         """A trained BatchNorm: a factor and a shift for each feature."""
-        if not module.settings:
-            self.assume(f"{module.name} is a BatchNorm1d with PyTorch's eps {_EPS}")
-        self.note(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {self.eps(module)}")
+        eps = self.eps(module, "BatchNorm1d")
+        self.notes.append(f"{module.name} (BatchNorm1d) is s x + t, from its moving averages, with eps {eps}")
         names = ("weight", "bias", "running_mean", "running_var")
         gamma, beta, mean, var = (self.optional(module, leaf) for leaf in names)
-        return Affine.batch_norm(gamma, beta, mean, var, eps=self.eps(module))
+        return lrp.Affine.batch_norm(gamma, beta, mean, var, eps=eps)
 
-    def eps(self, module: Module) -> float:
+    def eps(self, module: Module, kind: str) -> float:
         """The eps of a norm."""
+        if not module.settings:
+            self.assumed.append(f"{module.name} is a {kind} with PyTorch's eps {_EPS}")
         found = module.settings.get("eps", _EPS)
         return float(found) if isinstance(found, (int, float)) else _EPS
 
-    def conv(self, module: Module) -> Layer:
+    def conv(self, module: Module) -> lrp.Layer:
         """A convolution over the steps, its channels the features."""
         if not module.settings:
-            self.assume(f"{module.name} is a Conv1d with stride 1 and without padding")
+            self.assumed.append(f"{module.name} is a Conv1d with stride 1 and without padding")
         one = {key: single(module.settings.get(key, 1)) for key in ("stride", "dilation", "groups")}
         padding = single(module.settings.get("padding", 0))
         if any(type(n) is not int for n in one.values()) or not (type(padding) is int or padding in ("same", "valid")):
             raise self.source.error(module.name, "is a Conv1d whose settings are not understood")
         K = np.ascontiguousarray(self.array(module, "weight").transpose(0, 2, 1))  # (out, width, in)
-        d = self.bias(module)
+        d = self.optional(module, "bias")
         if K.shape[1] == 1 and padding in (0, "same", "valid") and set(one.values()) == {1}:
-            return Dense(K[:, 0], d)  # also after a readout, where there are no steps
-        return Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
-
-    def bias(self, module: Module) -> np.ndarray | None:
-        """The bias of a module, if it has one."""
-        return self.optional(module, "bias")
+            return lrp.Dense(K[:, 0], d)  # also after a readout, where there are no steps
+        return lrp.Conv1D(K, d, padding=padding if isinstance(padding, str) else (padding, padding), **one)
 
     def optional(self, module: Module, leaf: str) -> np.ndarray | None:
         """One array of a module, if it has it."""
-        if leaf not in module.shapes:
-            return None
-        return self.array(module, leaf)
+        return self.array(module, leaf) if leaf in module.shapes else None
 
     def array(self, module: Module, leaf: str) -> np.ndarray:
         """One array of a module."""
         return self.source.array(self.paths[inside(module.name, leaf)], module.shapes[leaf])
 
-    def recurrent(self, module: Module, k: int) -> Layer:
+    def recurrent(self, module: Module, k: int) -> lrp.Layer:
         """One layer of a recurrent module, of one or two directions."""
         if "gates" in module.settings:
             return self.gates(module)
@@ -294,27 +249,29 @@ class TorchBuild:
             projection = others.pop() if is_projected(module.shapes) else None
             found.append(self.cell(module, U, W, others, projection))
         if module.two_way:
-            return Bidirectional(found[0], found[1])
+            return lrp.Bidirectional(found[0], found[1])
         return found[0]
 
     def cell(
         self, module: Module, U: np.ndarray, W: np.ndarray, biases: list[np.ndarray], projection: np.ndarray | None
-    ) -> Cell:
+    ) -> lrp.Cell:
         """One direction of one layer."""
         if module.kind == "lstm":
-            self.note("PyTorch's gates of an LSTM are in the order i, f, g, o; its two biases are added")
+            self.notes.append("PyTorch's gates of an LSTM are in the order i, f, g, o; its two biases are added")
             return lstm(U, W, biases, projection)
         if module.kind == "gru":
-            self.note("PyTorch's gates of a GRU, r, z, n, are reordered to z, r, n; the biases of r and z are added")
+            self.notes.append(
+                "PyTorch's gates of a GRU, r, z, n, are reordered to z, r, n; the biases of r and z are added"
+            )
             return gru(U, W, biases)
         said = module.settings.get("nonlinearity") or str(module.settings.get("mode", "")).removeprefix("RNN_").lower()
         F = said or self.said.nonlinearity
         if F not in ("tanh", "relu"):
             F = "tanh"
-            self.assume(NONLINEARITY)
+            self.assumed.append(NONLINEARITY)
         return rnn(U, W, biases, F)
 
-    def gates(self, module: Module) -> Layer:
+    def gates(self, module: Module) -> lrp.Layer:
         """An LSTM from one Linear for each gate, which takes input and state one behind the other."""
         parts = [module.settings["gates"][gate] for gate in GATES]
         both = np.stack([self.array(part, "weight") for part in parts])  # (4, H, D + H)
@@ -325,8 +282,10 @@ class TorchBuild:
         U, W = both[..., :-H], both[..., -H:]
         if module.settings["order"] == "hx":
             U, W = both[..., H:], both[..., :H]
-        self.note(f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}")
-        return LSTM(U, W, b)
+        self.notes.append(
+            f"{module.name} is an LSTM whose gates i, f, g, o are {', '.join(part.name for part in parts)}"
+        )
+        return lrp.LSTM(U, W, b)
 
 
 def is_embedding(step: Step) -> bool:
@@ -337,17 +296,3 @@ def is_embedding(step: Step) -> bool:
 def recurrent_modules(steps: list[Step]) -> list[Module]:
     """Those of a chain."""
     return [step for step in steps if isinstance(step, Module) and step.recurrent]
-
-
-def first_width(steps: list[Step]) -> int:
-    """How many features the first module of a chain takes."""
-    return next(step.inputs for step in steps if isinstance(step, Module))
-
-
-LAYERS = {
-    "linear": TorchBuild.linear,
-    "prelu": TorchBuild.prelu,
-    "layernorm": TorchBuild.layernorm,
-    "batchnorm": TorchBuild.batchnorm,
-    "conv": TorchBuild.conv,
-}

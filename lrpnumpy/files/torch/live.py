@@ -7,11 +7,12 @@ model. It must give the module's scores for inputs of other lengths and scales (
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,8 @@ from lrpnumpy.files.safe import Source, first_line
 from lrpnumpy.files.torch import model as names
 from lrpnumpy.files.torch.called import ModuleCall, calls, unchanged
 from lrpnumpy.files.torch.merged import Different, Sizes, model_of
-from lrpnumpy.files.torch.pickled import describe_live
 from lrpnumpy.files.torch.probes import ScoreCheck
-from lrpnumpy.files.torch.recorded import Condition, Recorded, as_numpy, record, tensors
+from lrpnumpy.files.torch.recorded import Recorded, as_numpy, record
 from lrpnumpy.files.torch.rolled import rolled
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
@@ -37,9 +37,6 @@ _INSTEAD = (
     "write that step with what is supported or do it outside of the module, explain a part of the module by itself, "
     "as in from_torch(module.encoder), or build the network of lrp.Node"
 )
-
-
-_NO_TENSOR = "the output of the module has no tensor"
 
 
 class StateDict(Source):
@@ -108,156 +105,120 @@ def _from_state(state: Mapping[str, Any], said: Hints, check: Any) -> Imported:
 # ------------------------------------------------------------------------------------------------ live modules
 
 
+class _Raised(Exception):
+    """What a module raised."""
+
+
 def _from_module(module: Any, said: Hints, check: Any) -> Imported:
     """The model of a live module, compared with the module itself."""
     module = getattr(module, "_orig_mod", module)  # which torch.compile wraps
-    if hasattr(module, "_c") and hasattr(module, "inlined_graph"):
-        raise LrpError(
-            "from_torch: TorchScript does not show what it does; pass the torch.nn.Module that it was made from, or "
-            "load its file as arrays, lrp.load(path)."
-        )
     state = module.state_dict()
-    if any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values()):
-        raise LrpError("from_torch: the module is quantized; pass the module from before torch.ao.quantization.")
-    source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
-    tolerance = _HALF if _is_half(module) else CLOSE
-    problems: list[LrpError] = []
-    reason = ""
+    is_quantized = any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values())
+    if is_quantized or (hasattr(module, "_c") and hasattr(module, "inlined_graph")):
+        what = "a quantized module" if is_quantized else "TorchScript"
+        raise LrpError(
+            f"from_torch: {what} does not show what it does; pass the torch.nn.Module that it was made from, or load "
+            "the file of that as arrays, lrp.load(path)."
+        )
+    if said.readout is not None and _is_recurrent(module):  # its outputs are states, not scores
+        nonlinearity = said.nonlinearity or getattr(module, "nonlinearity", None)
+        return _from_state(state, replace(said, nonlinearity=nonlinearity), None)._replace(warnings=[])
+    source = StateDict({})
     with source.guard(""):
-        hints = names.hints(source, None, said)
-        if _is_recurrent(module) and hints.readout is not None:  # its outputs are states, not scores
-            return names.read(source, hints, describe_live(module))._replace(warnings=[])
-        for call in calls(module, check):
-            try:
-                run = _recorded(call)
-            except _Raised as error:
-                reason = reason or str(error)
-                continue
-            which, warned = _output(module, run.first, said.which)
-            try:
-                with source.guard("", "is not understood"):
-                    if hints.given.keys() - {"output"}:
-                        found = _as_said(source, module, hints)
-                    else:
-                        found = run.model(source, which)
-                    if said.output is not None:
-                        found = found._replace(model=replace(found.model, output=said.output))  # type: ignore[arg-type]
-                    model, more = ScoreCheck(source, call, which, tolerance, run.conditions).compared(found.model)
-                return found._replace(model=model, warnings=[*warned, *more])
-            except LrpError as error:
-                problems.append(_with_state(source, error, call.stored))
-        if problems:
-            raise problems[0]
-        unseen = f"the module cannot be run on a probe ({reason or 'it has no parts that take numbers'})"
-        advice = "pass check=x, an input that it takes, or a tuple of its inputs"
-        if reason == _NO_TENSOR:
-            unseen, advice = reason, "make forward return a tensor, or a tuple, list or dict of tensors"
-            if check is not None:
-                raise source.error("", f"{unseen}: {advice}")
-        if check is not None:
-            raise source.error("", f"the module raised an error on the `check` input: {reason}")
+        if unused := sorted(names.hints(source, None, said).given.keys() - {"output"}):
+            raise LrpError(
+                f"a module shows by itself what it does, got {', '.join(unused)}; leave such hints out, or pass "
+                "module.state_dict()."
+            )
+        return _compared(source, module, said, check)
+
+
+def _compared(source: Source, module: Any, said: Hints, check: Any) -> Imported:
+    """The model of the first call of a module with which it gives the module's scores."""
+    problem, reason = None, ""
+    for call in calls(module, check):
         try:
-            found = names.read(source, hints, describe_live(module))
+            runs, sizes = _recorded(call)
+        except _Raised as error:
+            reason = reason or str(error)
+            continue
+        which, warned = _output(module, runs[0], said.which)
+        try:
+            with source.guard("", "is not understood"):
+                model = _model(source, call, runs, sizes, which)
+                if said.output is not None:
+                    model = replace(model, output=said.output)  # type: ignore[arg-type]
+                model, more = ScoreCheck(source, call, which, _tolerance(module), runs).compared(model)
+            return Imported(model, warnings=[*warned, *more])
         except LrpError as error:
-            text = str(error).removeprefix("from_torch: ").removesuffix(".")
-            raise source.error("", f"{text}; {unseen}: {advice}") from error
-        return found._replace(warnings=[*found.warnings, f"{unseen}, so its scores were not compared; {advice}"])
+            problem = problem or error
+    if problem is not None:
+        raise problem
+    if check is not None:
+        raise source.error("", f"the module raised an error on the `check` input: {reason}")
+    reason = reason or "it has no parts that take numbers"
+    advice = "pass check=x, an input that it takes, or a tuple of its inputs"
+    raise source.error("", f"the module cannot be run on a probe ({reason}): {advice}")
 
 
-def _as_said(source: Source, module: Any, hints: Hints) -> Imported:
-    """The model that hints describe, which the module itself does not need."""
+def _recorded(call: ModuleCall) -> tuple[list[Recorded], list[Sizes]]:
+    """A module at two sizes of the batch and two numbers of steps, or at one where it takes no other."""
+    batches = [_BATCHES, (call.sizes.N,)] if "N" in call.free else [(call.sizes.N,)]
+    steps = [_STEPS, (call.sizes.T,)] if "T" in call.free else [(call.sizes.T,)]
+    rng, reason = np.random.default_rng(0), None
+    for many, lengths in itertools.product(batches, steps):
+        sizes = [Sizes(N, T) for N in many for T in lengths]
+        try:
+            runs = [_run(call, size, rng) for size in sizes]
+        except Exception as error:
+            reason = reason or first_line(error)
+            continue
+        if not runs[0].outputs:
+            raise LrpError(
+                "the output of the module has no tensor: make forward return a tensor, or a tuple, list or dict of "
+                "tensors."
+            )
+        call.free = ("N" if len(many) > 1 else "") + ("T" if len(lengths) > 1 else "")
+        return runs, sizes
+    raise _Raised(reason)
+
+
+def _run(call: ModuleCall, size: Sizes, rng: np.random.Generator) -> Recorded:
+    """A module, recorded on random numbers of a size."""
+    given = call.tensors(size, rng)
+    args, kwargs = call.arguments(given)
+    with unchanged(call.module) as module:
+        return record(module, args, kwargs, call.inputs_of(given))
+
+
+def _model(source: Source, call: ModuleCall, runs: list[Recorded], sizes: list[Sizes], which: str) -> Model:
+    """The model of one output."""
+    rolled_up = [rolled(run, which, size.T) for run, size in zip(runs, sizes, strict=True)]
     try:
-        return names.read(source, hints, describe_live(module))
-    except LrpError as error:
+        return model_of(source, rolled_up, sizes, call.inputs, which)
+    except (Different, LrpError) as error:
         text = str(error).removeprefix("from_torch: ").removesuffix(".")
-        raise source.error("", f"{text}; or leave such hints out: a module shows by itself what it does") from error
+        raise source.error("", f"{text}; {_INSTEAD}") from error
 
 
-def _with_state(source: Source, error: LrpError, stored: set[str]) -> LrpError:
-    """The error, and its likely cause if the module starts from what an earlier call has stored."""
-    if not stored:
-        return error
-    text = str(error).removeprefix("from_torch: ").removesuffix(".")
-    names = ", ".join(sorted(stored))
-    cause = f"the module may start from tensors that an earlier call has stored ({names})"
-    return source.error("", f"{text}; {cause}: reset them, as in module.{min(stored)} = None, and try again")
-
-
-def _is_half(module: Any) -> bool:
-    return any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
+def _tolerance(module: Any) -> float:
+    """How far scores may differ, of the largest score."""
+    is_half = any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in module.parameters())
+    return _HALF if is_half else CLOSE
 
 
 def _output(module: Any, run: Recorded, which: Any) -> tuple[str, list[str]]:
     """The name of the output that gives the scores, and a warning where it was not said."""
-    shapes = {name: as_numpy(tensor).shape for name, tensor in tensors(run.result)}
-    listed = [f"'{name}' {shape}" for name, shape in shapes.items()]
-    if which is not None and str(which) not in shapes:
-        raise LrpError(f"from_torch: which must be an output of the module, of {', '.join(listed)}, got {which!r}.")
-    if which is not None or len(shapes) == 1:
-        return (next(iter(shapes)) if which is None else str(which)), []
-    name = next(iter(shapes))
-    if _is_recurrent(module):  # its outputs are known
-        return name, []
+    listed = [f"'{name}' {run.shapes[value]}" for name, value in run.outputs.items()]
+    first = next(iter(run.outputs))
+    if which is not None and str(which) not in run.outputs:
+        raise LrpError(f"which must be an output of the module, of {', '.join(listed)}, got {which!r}.")
+    if which is not None or len(listed) == 1 or _is_recurrent(module):  # whose outputs are known
+        return (first if which is None else str(which)), []
     more = " …" if len(listed) > 6 else ""
-    return name, [f"the module has {len(listed)} outputs, {', '.join(listed[:6])}{more}; which='{name}' is taken"]
+    return first, [f"the module has {len(listed)} outputs, {', '.join(listed[:6])}{more}; which='{first}' is taken"]
 
 
 def _is_recurrent(module: Any) -> bool:
     """Whether a module is LSTM, GRU or RNN of torch.nn itself."""
     return type(module).__module__ == "torch.nn.modules.rnn"
-
-
-class _Raised(Exception):
-    """What a module raised."""
-
-
-class _Runs(NamedTuple):
-    """One call of a module, recorded at several sizes."""
-
-    call: ModuleCall
-    runs: list[Recorded]
-    sizes: list[Sizes]
-
-    @property
-    def first(self) -> Recorded:
-        """One of the runs."""
-        return self.runs[0]
-
-    @property
-    def conditions(self) -> list[Condition]:
-        """The conditions that became constants, of all runs."""
-        return list({text: condition for run in self.runs for text, condition in run.conditions.items()}.values())
-
-    def model(self, source: Source, which: str) -> Imported:
-        """The model of one output."""
-        runs = [rolled(run, which, size.T) for run, size in zip(self.runs, self.sizes, strict=True)]
-        try:
-            return model_of(source, runs, self.sizes, self.call.inputs, which)
-        except (Different, LrpError) as error:
-            text = str(error).removeprefix("from_torch: ").removesuffix(".")
-            raise source.error("", f"{text}; {_INSTEAD}") from error
-
-
-def _recorded(call: ModuleCall) -> _Runs:
-    """A module at two sizes of the batch and two numbers of steps, or at one where it takes no other."""
-    batches = [_BATCHES, (call.sizes.N,)] if "N" in call.free else [(call.sizes.N,)]
-    steps = [_STEPS, (call.sizes.T,)] if "T" in call.free else [(call.sizes.T,)]
-    rng, reason = np.random.default_rng(0), None
-    for many in batches:
-        for lengths in steps:
-            sizes = [Sizes(N, T) for N in many for T in lengths]
-            runs = []
-            try:
-                for size in sizes:
-                    given = call.tensors(size, rng)
-                    args, kwargs = call.arguments(given)
-                    with unchanged(call.module) as call.stored:
-                        runs.append(record(call.module, args, kwargs, call.inputs_of(given)))
-            except Exception as error:
-                reason = reason or first_line(error)
-                continue
-            if not any(True for _ in tensors(runs[0].result)):
-                raise _Raised(_NO_TENSOR)
-            call.free = ("N" if len(many) > 1 else "") + ("T" if len(lengths) > 1 else "")
-            return _Runs(call, runs, sizes)
-    raise _Raised(reason)

@@ -14,10 +14,10 @@ from lrpnumpy.files.build.constants import Spread, Unknown
 from lrpnumpy.files.build.graph import build
 from lrpnumpy.files.build.sizes import Dim, index_along, sizes
 from lrpnumpy.files.operations import OperationGraph, OperationInput, OperationNode
-from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Source
 from lrpnumpy.files.torch.recorded import Op, Recorded
 from lrpnumpy.layers import Layer
+from lrpnumpy.model import Model
 
 FREE = "NT"  # the batch and the steps
 
@@ -35,32 +35,26 @@ class Different(Exception):
 
 def model_of(
     source: Source, runs: Sequence[Recorded], sizes: Sequence[Sizes], ports: Sequence[Any], which: str
-) -> Imported:
+) -> Model:
     """The model of the output `which`; `ports` are the inputs, with the meaning of their axes."""
     merge = _Merge(runs, sizes)
     nodes = merge.nodes(which)
     inputs = []
-    for port, name in zip(ports, runs[0].inputs, strict=True):
-        shape = merge.value([run.shapes[name] for run in runs])
+    for port in ports:
+        shape = merge.value([run.shapes[port.name] for run in runs])
         dims = tuple(repr(n).removeprefix("1*") if isinstance(n, Dim) else n for n in shape)
         inputs.append(OperationInput(port.name, port.is_ids, dims))
-    renamed = {name: port.name for name, port in zip(runs[0].inputs, ports, strict=True)}
-    nodes = [node._replace(inputs=tuple(renamed.get(one, one) for one in node.inputs)) for node in nodes]
-    graph = OperationGraph(tuple(inputs), (merge.names(which),), merge.constants, tuple(nodes))
-    return build(source, graph, axes={port.name: port.axes for port in ports})
+    output = merge.name([run.outputs[which] for run in runs], which)
+    graph = OperationGraph(tuple(inputs), (output,), merge.constants, tuple(nodes))
+    return build(source, graph, axes={port.name: port.axes for port in ports}).model
 
 
 class _Merge:
     def __init__(self, runs: Sequence[Recorded], sizes: Sequence[Sizes]) -> None:
         self.runs, self.sizes = runs, sizes
         self.constants: dict[str, Any] = {}
-        self.known: dict[tuple[str, ...], str] = {}  # names in each run to the name in the graph
-        for names in zip(*(run.inputs for run in runs), strict=True):
-            self.known[names] = names[0]
-
-    def names(self, which: str) -> str:
-        """The name of an output in the graph."""
-        return self.name([run.outputs[which] for run in self.runs], which)
+        # names in each run to the name in the graph
+        self.known: dict[tuple[str, ...], str] = {(name,) * len(runs): name for name in runs[0].inputs}
 
     def nodes(self, which: str) -> list[OperationNode]:
         """Every operation that the output depends on."""
@@ -70,15 +64,13 @@ class _Merge:
         made: list[OperationNode] = []
         for ops in zip(*lists, strict=True):
             first = ops[0]
-            if first.op == "Unsupported":
-                raise Different(f"{first.where}() {first.attributes['reason']}")
+            if first.op in ("Unsupported", "SetItem"):
+                reason = first.attributes.get("reason", "writes to a part of a tensor, but not step by step in a loop")
+                raise Different(f"{first.where}() {reason}")
             inputs = [self.name(names, first.where) for names in zip(*(op.inputs for op in ops), strict=True)]
             for names in zip(*(op.outputs for op in ops), strict=True):
                 self.known[names] = names[0]
             attributes = {key: self.value([op.attributes[key] for op in ops]) for key in first.attributes}
-            if first.op == "SetItem":
-                shapes = [run.shapes[op.outputs[0]] for run, op in zip(self.runs, ops, strict=True)]
-                attributes["size"] = self.value([shape[first.attributes["axis"]] for shape in shapes])
             made += self.emitted(Op(first.op, tuple(inputs), first.outputs, attributes, first.where), made)
         return made
 
@@ -155,21 +147,12 @@ class _Merge:
     # ------------------------------------------------------------------------------------------- what the builder takes
 
     def emitted(self, op: Op, made: list[OperationNode]) -> list[OperationNode]:
-        """An lrpnumpy operation as nodes of the builder."""
-        kind, inputs, (out, *_), attributes = op.op, op.inputs, op.outputs, op.attributes
-
-        def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> OperationNode:
-            return OperationNode(kind, "", op.where, tuple(inputs), tuple(outputs), more)
-
-        if kind == "CellStep":
-            return self.one_step(op, node)
-        if kind == "SetItem":
-            return self.filled(op, made, node)
-        if kind == "Div" and (mean := self.mean(op, made)):
-            return [mean._replace(op="ReduceMean", outputs=(out,))]
-        if kind.startswith("Reduce") or kind in ("Squeeze", "Unsqueeze"):
-            attributes = {**attributes, "axes": [int(k) for k in attributes["axes"]]}
-        return [OperationNode(kind, "", op.where, inputs, op.outputs, attributes)]
+        """An operation as nodes of the builder."""
+        if op.op == "CellStep":
+            return self.one_step(op)
+        if op.op == "Div" and (mean := self.mean(op, made)):
+            return [mean._replace(op="ReduceMean", outputs=op.outputs)]
+        return [_node(op, op.op, op.inputs, op.outputs, **op.attributes)]
 
     def mean(self, op: Op, made: list[OperationNode]) -> OperationNode | None:
         """A sum over all steps that is divided by their number."""
@@ -182,26 +165,17 @@ class _Merge:
         is_count = all(one.size and (one == T).all() for one, T in zip(counts, steps, strict=True))
         return before if is_count and len(set(steps)) > 1 else None
 
-    def one_step(self, op: Op, node: Any) -> list[OperationNode]:
+    def one_step(self, op: Op) -> list[OperationNode]:
         """A cell that is used once: a layer of one step."""
         wide = [f"{op.outputs[0]}/{k}" for k in range(len(op.inputs))]
         ends = [f"{one}/end" for one in op.outputs]
-        before = [node("Unsqueeze", [one], [new], axes=[0]) for one, new in zip(op.inputs, wide, strict=True)]
-        after = [node("Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)]
-        return [*before, node("Cell", wide, [f"{op.outputs[0]}/every", *ends], **op.attributes), *after]
+        before = [_node(op, "Unsqueeze", [one], [new], axes=[0]) for one, new in zip(op.inputs, wide, strict=True)]
+        after = [_node(op, "Squeeze", [end], [one], axes=[0]) for end, one in zip(ends, op.outputs, strict=True)]
+        return [*before, _node(op, "Cell", wide, [f"{op.outputs[0]}/every", *ends], **op.attributes), *after]
 
-    def filled(self, op: Op, made: list[OperationNode], node: Any) -> list[OperationNode]:
-        """A tensor that is written part by part, once all of it is: the parts, one beside the other."""
-        axis, size, out = op.attributes["axis"], op.attributes["size"], op.outputs[0]
-        chain = {op.attributes["index"]: op.inputs[1]}
-        before = next((one for one in made if one.op == "SetItem" and one.outputs[0] == op.inputs[0]), None)
-        if before is not None and before.attributes["axis"] == axis:
-            made.remove(before)
-            chain = {**before.attributes["chain"], **chain}
-        if isinstance(size, Dim) or set(chain) != set(range(size)):
-            return [node("SetItem", op.inputs, [out], axis=axis, chain=chain)]
-        parts = Op("Stack", tuple(chain[k] for k in sorted(chain)), (out,), {"axis": axis}, op.where)
-        return self.emitted(parts, made)
+
+def _node(op: Op, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> OperationNode:
+    return OperationNode(kind, "", op.where, tuple(inputs), tuple(outputs), attributes)
 
 
 def needed(run: Recorded, which: str) -> list[Op]:

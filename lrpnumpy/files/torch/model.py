@@ -14,7 +14,7 @@ from lrpnumpy.files.kinds import SUPPORTED, LoadOptions, WeightFile
 from lrpnumpy.files.report import Imported
 from lrpnumpy.files.safe import Fields, Source, kind_of, parse_json
 from lrpnumpy.files.safetensors import Safetensors
-from lrpnumpy.files.torch import darts, forecasting, modules
+from lrpnumpy.files.torch import forecasting, modules
 from lrpnumpy.files.torch.chain import ModuleOrder
 from lrpnumpy.files.torch.layers import TorchBuild
 from lrpnumpy.files.torch.modules import find, paths_of
@@ -56,8 +56,8 @@ def arrays_of(kind: str, source: Source, options: LoadOptions, described: Descri
         raise source.error("", modules.gates_advice(source, source.names()) or reason)
     said = hints(source, options.config, options)
     settings = source.settings if isinstance(source, Saved) else {}
-    for library in (darts, forecasting):  # whose programs are known: nothing is assumed
-        known = library.read(source, settings, said)
+    for read_known in (forecasting.read_darts, forecasting.read):  # nothing is assumed
+        known = read_known(source, settings, said)
         if known is not None:
             return known._replace(kind=f"{kind}, of {known.kind}", guessed=True)
     found = read(source, said, described)
@@ -97,8 +97,10 @@ def read(source: Source, said: Hints, described: Described | None = None) -> Imp
         assumed.append(f"{end.name} ({end.kind}), defined last, is the probability of the scores")
     paths = paths_of(source)
     named = None if said.layers is None else layer_hints(source, said.layers)
-    found = find(source, paths, described, named, assumed)
-    steps = ModuleOrder(source, said, named, described, assumed).steps(found)
+    unused: list[str] = []
+    found = find(source, paths, described, unused)
+    steps = ModuleOrder(source, said, named, described, assumed).steps(found, unused)
     model = TorchBuild(source, paths, said, notes, assumed).model(steps)
-    warnings = [ASSUMED.format("; ".join(assumed))] if assumed else []
-    return Imported(model, [*assumed, *notes], warnings)
+    assumptions = [*dict.fromkeys(assumed)]
+    warnings = [ASSUMED.format("; ".join(assumptions))] if assumptions else []
+    return Imported(model, [*assumptions, *dict.fromkeys(notes)], warnings)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lrpnumpy.files.hints import LayerHint
 from lrpnumpy.files.safe import Shape, Source
-from lrpnumpy.files.torch.pickled import Described, ModulePart, inside
+from lrpnumpy.files.torch.pickled import Described, ModulePart
 
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh|hr)_l(\d{1,3})(_reverse)?")
 _CELL = re.compile(r"(weight|bias)_(ih|hh)")
@@ -31,6 +31,7 @@ _MEASURES = (  # last words of the names of losses and metrics that may also be 
     "bce", "ce", "nll", "mse", "rmse", "mae", "mape", "r2", "r2score", "perplexity",
 )  # fmt: skip
 _COUNTED = ("pos_weight", "tp", "fp", "tn", "fn", "total", "correct")  # arrays of losses and metrics
+_LEARNED = re.compile(r"relu|act")  # names of a PReLU
 GATES = ("i", "f", "g", "o")
 _UNDESCRIBED = ModulePart("", "", {})  # of a state_dict, which has arrays only
 
@@ -131,16 +132,11 @@ def _is_for_training(prefix: str, leaf: str, shape: tuple[int, ...]) -> bool:
 
 
 def find(
-    source: Source,
-    paths: Mapping[str, str],
-    described: Described | None,
-    said: list[LayerHint] | None,
-    assumed: list[str],
-) -> list[Module]:
-    """All modules, in the order of the names, or those that the caller names."""
+    source: Source, paths: Mapping[str, str], described: Described | None, unused: list[str]
+) -> list[Module]:  # fmt: skip
+    """All modules, in the order of the names; the arrays of losses and metrics are added to `unused`."""
     groups: dict[str, dict[str, tuple[int, ...]]] = {}
-    unused: list[str] = []
-    parts = described.by_name if described is not None else {}
+    parts = {part.name: part for part in reversed(described.parts)} if described is not None else {}
     for name, path in paths.items():
         source.budget.visit(name[:80], 3)
         prefix, _, leaf = name.rpartition(".")
@@ -149,36 +145,7 @@ def find(
             unused.append(name)
         elif leaf != "num_batches_tracked":
             groups.setdefault(prefix, {})[leaf] = shape
-    found = []
-    for prefix, shapes in groups.items():
-        found.append(_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)))
-    if said is not None:
-        found = _chosen(source, found, said, unused)
-    if unused:
-        assumed.append(f"these arrays are not used: {', '.join(unused)[:500]}")
-    return found
-
-
-def _chosen(source: Source, modules: list[Module], said: list[LayerHint], unused: list[str]) -> list[Module]:
-    """The modules that the caller names, with their settings; the arrays of the others are added to `unused`."""
-    chosen: dict[str, Module] = {}
-    used: set[str] = set()
-    for name, settings in said:
-        source.budget.visit("layers", len(modules))
-        if set(GATES) <= set(settings):
-            chosen[name] = _of_gates(source, LayerHint(name, settings), modules)
-            used |= {str(settings[gate]) for gate in GATES}
-        elif name == "attention" and settings:
-            linears = [called(str(one), modules) for one in settings.values()]
-            chosen |= {module.name: module for module in linears if module is not None}
-        elif (module := called(name, modules)) is not None:
-            if module.problem:
-                raise source.error(module.name, f"is {module.problem}, which is not supported in layers")
-            chosen[module.name] = replace(module, settings={**module.settings, **settings})
-    for module in modules:
-        if module.name not in used and module.name not in chosen:
-            unused += [inside(module.name, leaf) for leaf in module.shapes]
-    return [*chosen.values()]
+    return [_module(source, prefix, shapes, parts.get(prefix, _UNDESCRIBED)) for prefix, shapes in groups.items()]
 
 
 def called(name: str, modules: Sequence[Any]) -> Any:
@@ -189,44 +156,30 @@ def called(name: str, modules: Sequence[Any]) -> Any:
 
 
 def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module:
+    """Arrays as a module of the first kind that they fit, unless a whole module has another class there."""
     ends = {"_l0": _RECURRENT, "": _CELL}
     for end, pattern in ends.items():
         if any(map(pattern.fullmatch, shapes)):
             return _recurrent_module(source, name, shapes, end, part)
-    weight, bias = shapes.get("weight", ()), shapes.get("bias")
-    if part.kind in ("", "PReLU") and set(shapes) == {"weight"} and len(weight) == 1:
-        return Module(name, "prelu", shapes)
-    if (found := _norm_or_conv(name, shapes, part)) is not None:
-        return found
-    if part.foreign or part.kind not in ("", "Linear", "Embedding"):
-        return Module(name, "other", shapes, problem=part.kind)
-    if set(shapes) - {"weight", "bias"} or len(weight) != 2 or (bias is not None and bias != weight[:1]):
-        listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
-        return Module(name, "other", shapes, problem=f"Conv2d, {listed}" if len(weight) == 4 else listed)
-    if part.kind:
-        return Module(name, part.kind.lower(), shapes, settings=part.settings)
-    if bias is None:
-        return Module(name, "matrix", shapes)
-    return Module(name, "linear", shapes)
-
-
-def _norm_or_conv(name: str, shapes: dict[str, tuple[int, ...]], part: ModulePart) -> Module | None:
-    """A norm, also one that only its arrays tell, or a convolution, whose settings its arrays do not tell."""
-    is_open = part.foreign or not part.kind  # only the arrays tell what it is
-    settings = part.settings
     weight, leaves = shapes.get("weight", ()), set(shapes)
-    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
     moving, trained = {"running_mean", "running_var"}, {"weight", "bias"}
-    if vectors and moving <= leaves <= moving | trained and (is_open or part.kind == "BatchNorm1d"):
-        return Module(name, "batchnorm", shapes, settings=settings)
-    is_norm = leaves == trained or (leaves == {"weight"} and not is_open)
-    if vectors and is_norm and (is_open or part.kind == "LayerNorm"):
-        return Module(name, "layernorm", shapes, settings=settings)
-    is_padded = not part.foreign and part.kind == "Conv1d" and settings.get("padding_mode") == "zeros"
-    is_kernel = len(weight) == 3 and leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1]
-    if is_kernel and (is_padded or not part.kind):
-        return Module(name, "conv", shapes, settings=settings)
-    return None
+    vectors = all(len(shape) == 1 and shape == next(iter(shapes.values())) for shape in shapes.values())
+    plain = {"weight"} <= leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1] and not part.foreign
+    is_learned = part.kind == "PReLU" or weight == (1,) or _LEARNED.search(name.lower())
+    rows = {
+        "prelu": leaves == {"weight"} and vectors and is_learned,
+        "batchnorm": vectors and moving <= leaves <= moving | trained,
+        "layernorm": vectors and (leaves == trained or (leaves == {"weight"} and part.kind == "LayerNorm")),
+        "conv": plain and len(weight) == 3 and part.settings.get("padding_mode", "zeros") == "zeros",
+        "linear": plain and len(weight) == 2 and ("bias" in leaves or part.kind),
+        "embedding": plain and len(weight) == 2 and part.kind,
+        "matrix": plain and len(weight) == 2,
+    }
+    for kind, fits in rows.items():
+        if fits and (part.foreign or part.kind in ("", NAMES.get(kind))):
+            return Module(name, kind, shapes, settings=part.settings)
+    listed = ", ".join(f"{leaf} {shape}" for leaf, shape in list(shapes.items())[:4])
+    return Module(name, "other", shapes, problem=part.kind or (f"Conv2d, {listed}" if len(weight) == 4 else listed))
 
 
 def _recurrent_module(
@@ -245,16 +198,9 @@ def _recurrent_module(
     if not H or rows % H or rows // H not in _KINDS or (is_projected(shapes) and rows != 4 * H):
         raise source.error(name, f"must have weight_hh of 4, 3 or 1 rows for each unit, it has {rows} for {H}")
     for leaf, shape in shapes.items():
-        first = leaf.endswith((end, f"{end}_reverse"))
-        inner: int | None = P
-        if "_ih" in leaf:
-            inner = None if first else P * (1 + two_way)
-        expected_shape: Shape = (rows,)
-        if leaf.startswith("weight"):
-            expected_shape = (rows, inner)
-        if leaf.startswith("weight_hr"):
-            expected_shape = (P, H)
-        source.fits(f"{name}.{leaf}", shape, expected_shape)
+        inner = None if leaf.endswith((end, f"{end}_reverse")) else P * (1 + two_way)  # of the first layer, any
+        known: dict[str, Shape] = {"weight_ih": (rows, inner), "weight_hh": (rows, P), "weight_hr": (P, H)}
+        source.fits(f"{name}.{leaf}", shape, known.get(leaf[:9], (rows,)))
     return Module(name, _KINDS[rows // H], shapes, depth, two_way, end, part.settings)
 
 
@@ -282,7 +228,7 @@ def leaves(k: int, side: str, shapes: Mapping[str, tuple[int, ...]], end: str) -
 # ------------------------------------------------------------------------------------- an LSTM written by hand
 
 
-def _of_gates(source: Source, entry: LayerHint, modules: list[Module]) -> Module:
+def of_gates(source: Source, entry: LayerHint, modules: list[Module]) -> Module:
     """An LSTM whose gates are four Linear modules that take the input and the state, one behind the other."""
     gates = {gate: called(str(entry.settings[gate]), modules) for gate in GATES}
     order = entry.settings.get("order")
@@ -306,13 +252,11 @@ def gates_advice(source: Source, names: list[str]) -> str | None:
     for shape, alike in groups.items():
         if len(alike) != 4 or len(shape) != 2 or shape[1] <= shape[0]:
             continue
-        letters = {
-            prefix: re.sub(r"^(w|linear|fc|gate)?_?(?=[ifogc])", "", prefix.split(".")[-1].lower()) for prefix in alike
-        }
-        found = {
-            gate: next((p for p in alike if letters[p][:1] in ("gc" if gate == "g" else gate)), None) for gate in GATES
-        }
-        listed = ", ".join(f"{gate}={found[gate] or '...'}" for gate in GATES)
+        last = {prefix: prefix.split(".")[-1].lower() for prefix in alike}
+        letters = {prefix: re.sub(r"^(w|linear|fc|gate)?_?(?=[ifogc])", "", last[prefix])[:1] for prefix in alike}
+        gates = {"i": "i", "f": "f", "g": "gc", "o": "o"}
+        found = {gate: next((p for p in alike if letters[p] in names), "...") for gate, names in gates.items()}
+        listed = ", ".join(f"{gate}={prefix}" for gate, prefix in found.items())
         rest = "".join(f", '{prefix}'" for prefix in prefixes if prefix not in alike)
         return (
             f"has four Linear modules of one shape, {', '.join(alike)}; if they are the gates of an LSTM, say layers="

@@ -6,7 +6,6 @@ a list of parts. The code between them is not in it: only inside an nn.Sequentia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +33,6 @@ ALPHAS = {"LeakyReLU": ("negative_slope", 0.01), "ELU": ("alpha", 1.0)}  # a set
 PROBABILITIES = {"Softmax": "softmax", "LogSoftmax": "softmax"}
 NOTHING = ("Dropout", "Dropout1d", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout", "Identity")
 LOSSES = ("Loss", "Metric")  # how the names of classes end that are used in training only
-_SETTINGS = (
-    "mode", "nonlinearity", "bidirectional", "num_layers", "batch_first", "proj_size", "bias", "negative_slope",
-    "alpha", "beta", "approximate", "dim", "eps", "padding_idx", "affine", "num_features", "normalized_shape",
-    "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode", "num_parameters", "hidden_size",
-    "threshold", "max_norm", "norm_type", "ceil_mode", "count_include_pad",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,16 +88,10 @@ class ModulePart:
 
 @dataclass
 class Described:
-    """A module: its class, its parts in the order of definition, and which follow each other in an nn.Sequential."""
+    """A module: its parts in the order of definition, and which follow each other in an nn.Sequential."""
 
-    kind: str
     parts: list[ModulePart] = field(default_factory=list)
     sequences: list[list[str]] = field(default_factory=list)
-
-    @property
-    def by_name(self) -> dict[str, ModulePart]:
-        """The parts by name."""
-        return {part.name: part for part in reversed(self.parts)}
 
 
 def inside(name: str, key: Any) -> str:
@@ -114,60 +101,49 @@ def inside(name: str, key: Any) -> str:
 
 def is_module(value: Any) -> bool:
     """Whether a record is of an nn.Module."""
-    state = _state(value) if isinstance(value, Pickled) else {}
-    return "_modules" in state and "_parameters" in state
+    return isinstance(value, Pickled) and {"_modules", "_parameters"} <= _state(value).keys()
 
 
 def _state(record: Pickled) -> dict[str, Any]:
     """The attributes of a pickled object by name."""
     state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
     items = pickles.entries(state) or {}
-    found = {pickles.text(key): value for key, value in items.items() if isinstance(key, (str, bytes))}
-    return {"_parameters": {}, "_buffers": {}, **found} if "_modules" in found else found
+    return {pickles.text(key): value for key, value in items.items() if isinstance(key, (str, bytes))}
 
 
-def walk(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every module inside a pickled one, itself first: name and attributes."""
-    source.budget.level(name, depth)
-    source.budget.visit(name)
+def contents(module: Pickled) -> dict[Any, Any]:
+    """The arrays and modules of an nn.Module by name, or all attributes of another object."""
     state = _state(module)
-    yield name, state
-    for key, part in (pickles.entries(state["_modules"]) or {}).items():
-        if is_module(part):
-            yield from walk(source, part, inside(name, key), depth + 1)
+    if "_modules" not in state:
+        return state
+    found: dict[Any, Any] = {}
+    for key in ("_parameters", "_buffers", "_modules"):
+        found |= pickles.entries(state.get(key)) or {}
+    return found
 
 
 def describe(source: Source, module: Pickled) -> Described:
     """The description of a pickled module."""
-
-    def look(module: Pickled, name: str, depth: int) -> _Seen:
-        source.budget.level(name, depth)
-        source.budget.visit(name)
-        state = _state(module)
-        place, _, kind = module.name.rpartition(".")
-        parts = (pickles.entries(state["_modules"]) or {}).items()
-        modules = [(pickles.text(key), part) for key, part in parts if is_module(part)]
-        settings = {key: _plain(state[key]) for key in _SETTINGS if key in state}
-        return place, kind[:80], modules, settings
-
-    found = Described(module.name.rpartition(".")[2][:80])
-    _add(found, look, module)
+    found = Described()
+    _add(source, found, module)
     return found
 
 
-_Seen = tuple[str, str, list[tuple[str, Any]], dict[str, Any]]  # place and name of a class, parts by name, settings
-
-
-def _add(found: Described, look: Callable[..., _Seen], module: Any, name: str = "", depth: int = 0) -> list[str]:
+def _add(source: Source, found: Described, module: Pickled, name: str = "", depth: int = 0) -> list[str]:
     """Add a module and those inside it; the names of the parts that were added."""
-    place, kind, modules, settings = look(module, name, depth)
+    source.budget.level(name, depth)
+    source.budget.visit(name)
+    state = _state(module)
+    place, _, kind = module.name.rpartition(".")
     is_foreign = not place.startswith("torch.nn")
+    modules = [(key, part) for key, part in (pickles.entries(state["_modules"]) or {}).items() if is_module(part)]
     if not modules:
-        found.parts.append(ModulePart(name, kind, settings, is_foreign))
+        settings = {key: _plain(value) for key, value in state.items() if not key.startswith("_")}
+        found.parts.append(ModulePart(name, kind[:80], settings, is_foreign))
         return [name]
     parts = []
     for key, part in modules:
-        parts += _add(found, look, part, inside(name, key), depth + 1)
+        parts += _add(source, found, part, inside(name, key), depth + 1)
     if kind == "Sequential" and not is_foreign:
         found.sequences.append(parts)
     return parts
@@ -176,22 +152,5 @@ def _add(found: Described, look: Callable[..., _Seen], module: Any, name: str = 
 def _plain(value: Any) -> Any:
     """A setting: a number, a string, or a short tuple of them."""
     if isinstance(value, tuple) and len(value) <= 4:
-        return tuple(map(_plain_one, value))
-    return _plain_one(value)
-
-
-def _plain_one(value: Any) -> Any:
+        return tuple(map(_plain, value))
     return value if isinstance(value, (bool, int, float, str, type(None))) else "something else"
-
-
-def describe_live(module: Any) -> Described:
-    """The description of a module of a running torch."""
-
-    def look(module: Any, name: str, depth: int) -> _Seen:
-        settings = {key: getattr(module, key) for key in _SETTINGS if hasattr(module, key)}
-        settings["bias"] = settings.get("bias") is not None
-        return type(module).__module__, type(module).__name__, list(module.named_children()), settings
-
-    found = Described(type(module).__name__)
-    _add(found, look, module)
-    return found

@@ -2,12 +2,11 @@
 
 One run of a few ordinary steps cannot tell a mean from a sum over 7, or the last of 7 steps from step 6. So the scores
 are compared for other lengths and scales, too, and for token ids that repeat or that have padding. Conditions such as
-x == -999, which ordinary numbers never meet, are met on purpose.
+x == -999, which ordinary numbers never meet, are named.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,9 +16,9 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.compare import matches, shown
 from lrpnumpy.files.safe import Source, first_line
-from lrpnumpy.files.torch.called import ModuleCall, ordinary, outputs_of, unchanged
+from lrpnumpy.files.torch.called import ModuleCall, ordinary, unchanged
 from lrpnumpy.files.torch.merged import Sizes
-from lrpnumpy.files.torch.recorded import Condition, as_numpy, record
+from lrpnumpy.files.torch.recorded import Condition, Recorded, as_numpy, tensors
 from lrpnumpy.model import Model
 from lrpnumpy.predict import predict_all
 
@@ -49,7 +48,12 @@ class ScoreCheck:
     call: ModuleCall
     which: str
     tolerance: float
-    conditions: Sequence[Condition] = ()  # that became constants
+    runs: Sequence[Recorded]
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions that became constants, of all runs."""
+        return [*{text: condition for run in self.runs for text, condition in run.conditions.items()}.values()]
 
     def run(self, probe: Probe) -> np.ndarray | str:
         """What the module gives for a probe, or what it raised."""
@@ -57,8 +61,8 @@ class ScoreCheck:
 
         args, kwargs = self.call.arguments(probe.given)
         try:
-            with unchanged(self.call.module), torch.no_grad():
-                return outputs_of(self.call.module(*args, **kwargs))[self.which]
+            with unchanged(self.call.module) as module, torch.no_grad():
+                return as_numpy(dict(tensors(module(*args, **kwargs)))[self.which])
         except Exception as error:
             return first_line(error)
 
@@ -92,18 +96,18 @@ class ScoreCheck:
         """The error about other scores."""
         scale = "" if probe.scale == 1 else f" of numbers times {probe.scale:g}"
         ours = "takes no such input" if scores is None else f"gives {shown(scores, y)}"
-        text = f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}"
-        if not self.call.stored:
-            text += "; the module does something else for other inputs, or a hint contradicts it; "
-            text += "export the module to ONNX and load that"
-        return self.source.error("", text)
+        return self.source.error(
+            "",
+            f"gives {shown(y)} for {probe.kind}{scale}, the model made of it {ours}, {model!r}; the module does "
+            "something else for other inputs; export the module to ONNX and load that",
+        )
 
     def compared(self, model: Model) -> tuple[Model, list[str]]:
         """The model, which skips padding where the module does, and warnings; an error where the scores differ."""
         refused: dict[str, str] = {}
         warned: list[str] = []
-        padded: list[Probe] = []  # with other scores
-        found = 0
+        padded: list[str] = []  # probes with other scores
+        tried: set[Any] = set()  # token ids as padding, and None
         for probe in self.probes(model):
             scores = self.scores(model, probe)
             if scores is None and probe.kind != "an input":  # an error for this input is not a wrong score
@@ -116,32 +120,33 @@ class ScoreCheck:
                 raise self.mismatch(model, probe, scores, y)
             if not np.isfinite(y).all():
                 continue
-            found += 1
+            tried.add(probe.pad)
             if self.agrees(model, scores, y):
                 continue
             if probe.pad is None or self.call.takes_lengths:
                 raise self.mismatch(model, probe, scores, y)
-            masked = _masked(model, probe.pad) if probe.place == "end" else None
-            if masked is not None and self.agrees(masked, self.scores(masked, probe), y):
+            masked = _masked(model, probe.pad)
+            if probe.place == "end" and self.agrees(masked, self.scores(masked, probe), y):
                 model = masked
             else:
-                padded.append(probe)
+                padded.append(probe.kind)
         if padded:
-            kinds = ", ".join(probe.kind for probe in padded)
             warned.append(
-                f"the scores are not those of the module for {kinds}: pass each sequence at its own length, without "
-                "padding"
+                f"the scores are not those of the module for {', '.join(padded)}: pass each sequence at its own "
+                "length, without padding"
             )
-        if not found:
+        if not tried:
             raise self.source.error("", "gives no scores that could be compared; pass check=x, an input that it takes")
-        known = {probe.pad for probe in padded}
-        if model.embedding is not None:
-            known.add(model.embedding.mask)
-        warned += self.assumed(model, [one for one in self.conditions if known.isdisjoint(one.numbers)])
+        for condition in self.conditions:
+            fact = f"{condition.text} is {condition.value} for every input"
+            if condition.value is None:
+                fact = f"what the module does with {condition.text} is the same for every input"
+            if tried.isdisjoint(condition.numbers):
+                warned.append(f"assumed: {fact}")
         if self.call.takes_lengths:
             pad = _padding_id(self.call.module) if self.call.main.is_ids else None
             if pad is not None and not model.every and len(self.call.inputs) == 1:
-                model = _masked(model, pad) or model
+                model = _masked(model, pad)
             else:
                 warned.append(PADDED)
         if refused:
@@ -151,92 +156,26 @@ class ScoreCheck:
             )
         return model, warned
 
-    def assumed(self, model: Model, conditions: Sequence[Condition]) -> list[str]:
-        """Warnings about conditions that give other scores where they are met, or that no probe meets."""
-        texts = []
-        for condition in conditions:
-            is_met, differs = False, False
-            for probe in self.beyond(model, condition):
-                args, kwargs = self.call.arguments(probe.given)
-                try:
-                    with unchanged(self.call.module):
-                        run = record(self.call.module, args, kwargs, self.call.inputs_of(probe.given))
-                    y = outputs_of(run.result)[self.which]
-                except Exception:  # the module refuses such inputs
-                    is_met = True
-                    continue
-                again = run.conditions.get(condition.text)
-                is_met |= again is None or again.value is not condition.value
-                scores = self.scores(model, probe)
-                differs = scores is not None and bool(np.isfinite(y).all()) and not self.agrees(model, scores, y)
-                if differs:
-                    break
-            if is_met and not differs:
-                continue
-            text = re.sub(r"\bin(\d+)\b", lambda k: self.call.inputs[int(k[1])].name, condition.text)
-            fact = f"{text} is {condition.value} for every input"
-            if condition.value is None:
-                fact = f"what the module does with {text} is the same for every input"
-            advice = "the scores differ where it is not" if differs else "pass check=x with inputs for which it is not"
-            texts.append(f"assumed: {fact}; {advice}")
-        return texts
-
     # ---------------------------------------------------------------------------------------------------- the probes
-
-    def beyond(self, model: Model, condition: Condition) -> Iterator[Probe]:
-        """Inputs that contain the numbers of a condition, or numbers beyond them: here and there, last, everywhere."""
-        call, rng = self.call, np.random.default_rng(0)
-        if call.given is not None and not call.takes_lengths:
-            yield Probe(condition.text, call.given)
-        for k, port in enumerate(call.ports):
-            if not port.is_input:
-                continue
-            far = [1.0 if port.is_ids else 1 + abs(number) for number in condition.numbers]
-            near = np.array(condition.numbers)
-            values = {0.0, *near, *(near - far), *(near + far)}
-            if port.is_ids:
-                embedding = model.inputs[port.name].embedding if port.name in model.inputs else None
-                rows = port.rows[1] if embedding is None else len(embedding.E)
-                values = {value for value in values if 0 <= value < rows and value == int(value)}
-            for value in sorted(values):
-                for place in ("here and there", "last", "everywhere"):
-                    given = call.tensors(call.sizes, rng)
-                    x = given[k]
-                    if place == "here and there":
-                        x.view(-1)[::5] = value
-                    elif place == "everywhere":
-                        x[...] = value
-                    elif "T" in port.axes:
-                        x.movedim(port.axes.index("T"), -1)[..., x.shape[port.axes.index("T")] // 2 :] = value
-                    yield Probe(condition.text, given)
 
     def probes(self, model: Model) -> Iterator[Probe]:
         """`check`, inputs of other lengths and scales, and token ids that repeat or end in padding."""
         call, rng = self.call, np.random.default_rng(0)
-        tables = {name: port.embedding.E for name, port in model.inputs.items() if port.embedding is not None}
+        tables = [port.embedding.E for port in model.inputs.values() if port.embedding is not None]
         if call.given is None:
-            ports = []
-            for port in call.ports:
-                rows = next((len(E) for E in tables.values()), 0) if port.is_ids and port.is_input else 0
-                ports.append(port._replace(rows=ordinary(rows)) if rows else port)
-            call = replace(call, ports=ports)
             yield Probe("an input", call.tensors(call.sizes, rng))
-        elif not call.takes_lengths:
-            yield Probe("an input", call.given)
         else:
-            at = next(k for k, port in enumerate(call.ports) if port.axes == "L")
-            yield Probe("an input", call.given, lengths=as_numpy(call.given[at]).tolist())
+            told = {port.axes: tensor for port, tensor in zip(call.ports, call.given, strict=True)}.get("L")
+            yield Probe("an input", call.given, lengths=None if told is None else told.tolist())
         lengths = dict.fromkeys((call.sizes.T, *LENGTHS))
-        scales: Sequence[float] = SCALES
-        if call.main.is_ids and len(call.inputs) == 1:
-            scales = (1.0,)
+        is_words = call.main.is_ids and len(call.inputs) == 1
         for T in lengths if "T" in call.free else (call.sizes.T,):
-            for scale in scales:
+            for scale in (1.0,) if is_words else SCALES:
                 yield Probe(f"sequences of {T} steps", call.tensors(Sizes(call.sizes.N, T), rng, scale), scale)
         if len(call.inputs) > 1 or "T" not in call.main.axes:
             return
         if call.main.is_ids and tables:
-            yield from self.of_ids(call, rng, len(next(iter(tables.values()))))
+            yield from self.of_ids(call, rng, len(tables[0]))
         elif call.takes_lengths:
             yield self.cut(call, rng, "padded sequences", None)
 
@@ -259,9 +198,8 @@ class ScoreCheck:
         self, call: ModuleCall, rng: np.random.Generator, kind: str, pad: int | None, place: str = "end"
     ) -> Probe:  # fmt: skip
         """Sequences that are shorter than the tensor, each by one step more than the one before."""
-        given, T = call.tensors(call.sizes, rng), call.sizes.T
-        count = call.sizes.N
-        ends = [max(1, T - 1)] if count == 1 else [max(1, T - k) for k in range(count)]
+        given, (count, T) = call.tensors(call.sizes, rng), call.sizes
+        ends = [max(1, T - max(k, count == 1)) for k in range(count)]
         if pad is not None:
             x = given[0].movedim(call.main.axes.index("T"), -1)
             for row, end in zip(x if "N" in call.main.axes else [x], ends, strict=True):
@@ -279,10 +217,10 @@ def _padding_id(module: Any) -> int | None:
     return next(found, None)
 
 
-def _masked(model: Model, pad: int) -> Model | None:
-    """The model that skips a token id as padding; None where it skips another."""
+def _masked(model: Model, pad: int) -> Model:
+    """The model that skips a token id as padding, unless it skips another."""
     embedding, main = model.embedding, model.main
     if embedding is None or embedding.mask is not None:
-        return None
+        return model
     words = replace(model.inputs[main], embedding=replace(embedding, mask=pad))
     return replace(model, inputs={**model.inputs, main: words})

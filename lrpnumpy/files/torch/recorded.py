@@ -7,7 +7,7 @@ branches and loops just run. What a condition decides is what the probes decide,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
 _SHAPES = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
            "new_tensor", "rand_like", "randn_like")  # fmt: skip
 _CUTS = ("unbind", "split", "chunk", "tensor_split", "__iter__")
-_PLACES = ("getitem", "select", "narrow", "Gather", "Slice", "Squeeze", "Unsqueeze")
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
 # Functions that give Python a number, by which it may decide anything.
 _READS = ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__contains__",
@@ -63,7 +62,6 @@ class Arg(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    kind: str  # of its numbers: "f", "i" or "b"
     array: np.ndarray | None = None  # of a constant
 
     @property
@@ -95,83 +93,75 @@ class Recorded:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     cells: dict[tuple[str, ...], Any] = field(default_factory=dict)  # recurrent cells by the names of their arrays
     conditions: dict[str, Condition] = field(default_factory=dict)  # by their texts
-    result: Any = None  # what the module gave
+    where: str = ""  # the function at hand, for errors
+    results: Sequence[tuple[int, ...]] = ()  # shapes of its results
 
-    def emit(
-        self, op: str, inputs: Sequence[str], where: str = "", shape: Any = None, ops: Any = None, **attributes: Any
-    ) -> str:
-        """Add an operation with one output, to the list of the run or to `ops`.
+    def emit(self, op: str, *inputs: Arg | str, shape: Any = None, **attributes: Any) -> str:
+        """Add an operation with one output.
 
         `shape` is left out where it follows: of what only moves numbers, and of what its inputs are broadcast to.
         """
-        name = f"v{len(self.shapes)}"
+        name, names = f"value {len(self.shapes)}", tuple(one if isinstance(one, str) else one.name for one in inputs)
         if op in MOVES:
             if op in ("Reshape", "Expand"):
                 attributes["shape"] = shape
-            known = [self.arrays.get(one) for one in inputs]
+            known = [self.arrays.get(one) for one in names]
             if all(one is not None for one in known):
                 self.arrays[name] = MOVES[op](*known, **attributes)
-            zeros = [np.broadcast_to(np.int8(0), self.shapes[one]) for one in inputs]
+            zeros = [np.broadcast_to(np.int8(0), self.shapes[one]) for one in names]
             shape = MOVES[op](*zeros, **attributes).shape
         elif shape is None:
-            shape = np.broadcast_shapes(*(self.shapes[one] for one in inputs))
-        (self.ops if ops is None else ops).append(Op(op, tuple(inputs), (name,), attributes, where or op))
+            shape = np.broadcast_shapes(*(self.shapes[one] for one in names))
+        self.ops.append(Op(op, names, (name,), attributes, self.where or op))
         self.shapes[name] = tuple(shape)
         return name
 
-    def emits(
-        self, op: str, inputs: Sequence[str], shapes: Sequence[Any], where: str = "", ops: Any = None, **attributes: Any
-    ) -> list[str]:
+    def emits(self, op: str, inputs: Sequence[Arg | str], shapes: Sequence[Any], **attributes: Any) -> list[str]:
         """Add an operation with several outputs of these shapes."""
-        ops = self.ops if ops is None else ops
-        names = [self.emit(op, inputs, where, shapes[0], ops, **attributes)]
+        names = [self.emit(op, *inputs, shape=shapes[0], **attributes)]
         for shape in shapes[1:]:
             names.append(f"{names[0]}.{len(names)}")
             self.shapes[names[-1]] = tuple(shape)
-        ops[-1] = ops[-1]._replace(outputs=tuple(names))
+        self.ops[-1] = self.ops[-1]._replace(outputs=tuple(names))
         return names
 
-    def described(self, value: Any, depth: int = 3) -> str:
-        """A value as the user might write it: a number, an input, or the functions that made it of one."""
+    def result(self, op: str, *inputs: Arg | str, **attributes: Any) -> str:
+        """Add the operation that gives the first result of the function at hand."""
+        return self.emit(op, *inputs, shape=self.results[0], **attributes)
+
+    def moved(self, x: Arg | str, source: int, target: int) -> str:
+        """One axis at another place."""
+        name = x if isinstance(x, str) else x.name
+        order = [k for k in range(len(self.shapes[name])) if k != source]
+        order.insert(target, source)
+        return name if source == target else self.emit("Transpose", name, perm=order)
+
+    def described(self, value: Any) -> str:
+        """A value as the user might write it: a number, an input, or the function that made it of one."""
         if not isinstance(value, Arg):
             return str(value)
         if value.array is not None:
             return f"{value.array.item():g}" if value.array.size == 1 else "an array"
-        if value.name in self.inputs:
-            return value.name
         made_by = next((op for op in self.ops if value.name in op.outputs), None)
-        if made_by is None or depth == 0:
-            return "..."
-        function = made_by.where.strip("_")
-        source = next((name for name in made_by.inputs if name not in self.arrays), "")
-        inner = self.described(Arg(source, (), ""), depth - 1)
-        if function in _PLACES:
-            return inner if inner.endswith("[...]") else f"{inner}[...]"
-        if inner.startswith(f"{function}("):  # several operations of one call
-            return inner
-        return f"{function}({inner})"
+        return value.name if made_by is None else f"{made_by.where.strip('_')}(...)"
 
     def some(self, name: str, axis: int, start: int | None, stop: int | None, step: int = 1) -> str:
         """Places along an axis; a single one is a step of a series, which a loop may take."""
         if start is not None and step == 1 and (stop == start + 1 or (start == -1 and stop is None)):
-            return self.emit("Unsqueeze", [self.emit("Gather", [name], axis=axis, index=start)], axes=[axis])
+            return self.emit("Unsqueeze", self.emit("Gather", name, axis=axis, index=start), axes=[axis])
         if (start or 0, stop, step) == (0, None, 1):
             return name
         ends = [2**31 if stop is None else stop]
-        return self.emit("Slice", [name], axes=[axis], starts=[start or 0], ends=ends, steps=[step])
+        return self.emit("Slice", name, axes=[axis], starts=[start or 0], ends=ends, steps=[step])
 
     def constant(self, array: Any) -> str:
         """An array by name; the same numbers have the same name."""
         array = np.asarray(array)
         for name, known in self.arrays.items():
-            if not name.startswith("c"):
-                continue
-            if known is array or (
-                known.size < 10**5 and known.shape == array.shape and known.dtype == array.dtype
-                and np.array_equal(known, array)
-            ):  # fmt: skip
+            is_small = name.startswith("constant ") and known.size < 10**5
+            if is_small and known.dtype == array.dtype and np.array_equal(known, array):
                 return name
-        name = f"c{len(self.shapes)}"
+        name = f"constant {len(self.shapes)}"
         self.arrays[name], self.shapes[name] = array, array.shape
         return name
 
@@ -194,18 +184,27 @@ def letter_of(tensor: Any) -> str:
     return "i"
 
 
-def tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict, '1.0' of a tuple in one."""
+def mapped(function: Callable[[Any, str], Any], value: Any, name: str = "") -> Any:
+    """Tuples, lists and dicts with `function(tensor, name)` for each tensor; '1.0' is a name in a tuple in a tuple."""
     if hasattr(value, "detach"):
-        yield name or "0", value
-    elif isinstance(value, (Mapping, tuple, list)):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, item in items:
-            yield from tensors(item, f"{name}.{key}" if name else str(key))
+        return function(value, name)
+    if isinstance(value, Mapping):
+        return {key: mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
 
 
-def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any]) -> Recorded:
-    """Run a module; `inputs` are those tensors among its arguments that are inputs of the network."""
+def tensors(value: Any) -> list[tuple[str, Any]]:
+    """The tensors in tuples, lists and dicts by name: '1' of a tuple, 'scores' of a dict; '0' is a single one."""
+    found: list[tuple[str, Any]] = []
+    mapped(lambda tensor, name: found.append((name or "0", tensor)), value)
+    return found
+
+
+def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Recorded:
+    """Run a module; `inputs` are those tensors among its arguments that are inputs of the network, by name."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -217,22 +216,20 @@ def record(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: 
 
     with torch.no_grad(), Mode():
         result = module(*args, **kwargs)
-    run = recorder.run
-    run.result = result
-    run.outputs = {name: recorder.ref(tensor).name for name, tensor in tensors(result)}
-    return run
+    recorder.run.outputs = {name: recorder.ref(tensor).name for name, tensor in tensors(result)}
+    return recorder.run
 
 
 class _Recorder:
     """Names of tensors while a module runs."""
 
-    def __init__(self, inputs: Sequence[Any]) -> None:
-        self.run = Recorded([f"in{k}" for k in range(len(inputs))])
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        self.run = Recorded([*inputs])
         self.names: dict[int, str] = {}
         # of a split tensor, named where they are used: its name, the axis, and from where to where
         self.pieces: dict[int, tuple[str, int, int, int | None]] = {}
         self.alive: list[Any] = []  # a tensor that is freed may leave its id to another
-        for name, tensor in zip(self.run.inputs, inputs, strict=True):
+        for name, tensor in inputs.items():
             self.bind(tensor, name)
             self.run.shapes[name] = tuple(tensor.shape)
 
@@ -254,27 +251,17 @@ class _Recorder:
 
     def ref(self, tensor: Any) -> Arg:
         """A tensor as a value of the list."""
-        kind = letter_of(tensor)
-        shape = tuple(tensor.shape)
         if id(tensor) in self.pieces:
             source, axis, start, stop = self.pieces[id(tensor)]
             if stop is None:
-                name = self.run.emit("Gather", [source], axis=axis, index=start)
+                name = self.run.emit("Gather", source, axis=axis, index=start)
             else:
                 name = self.run.some(source, axis, start, stop)
-            return Arg(name, shape, kind, self.run.arrays.get(name))
-        if id(tensor) not in self.names:
-            self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
-        name = self.names[id(tensor)]
-        return Arg(name, shape, kind, self.run.arrays.get(name))
-
-    def translated(self, value: Any) -> Any:
-        """Arguments with tensors as values."""
-        if hasattr(value, "detach"):
-            return self.ref(value)
-        if isinstance(value, (tuple, list)):
-            return type(value)(map(self.translated, value)) if type(value) in (tuple, list) else tuple(value)
-        return value
+        else:
+            if id(tensor) not in self.names:
+                self.bind(tensor, self.run.constant(as_numpy(tensor).copy()))
+            name = self.names[id(tensor)]
+        return Arg(name, tuple(tensor.shape), self.run.arrays.get(name))
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """One function of torch: run it, and record it if it depends on an input."""
@@ -285,11 +272,10 @@ class _Recorder:
         name = INPLACE.get(name, name.rstrip("_") if changes else name)
         from lrpnumpy.files.torch.translated import translate
 
-        if not any(True for _ in tensors((args, kwargs))):
+        if not tensors((args, kwargs)):
             return func(*args, **kwargs)
         depends = self.depends(args) or self.depends(tuple(kwargs.values()))
-        refs = self.translated(tuple(args))  # before it runs, which may change them
-        named = {key: self.translated(value) for key, value in kwargs.items()}
+        refs, named = mapped(lambda tensor, _: self.ref(tensor), (tuple(args), dict(kwargs)))  # it may change them
         result = func(*args, **kwargs)
         results = [args[0]] if changes else [tensor for _, tensor in tensors(result)]
         is_uniform = bool(results) and not changes and all(map(_is_uniform, results))
@@ -324,13 +310,11 @@ class _Recorder:
         at = 0 if name in ("unbind", "__iter__") else 1
         axis = source.axis(int(named.get("dim", more[at] if len(more) > at else 0)))
         begin = 0
-        for k, part in enumerate(parts):
+        for part in parts:
             self.names.pop(id(part), None)
-            self.pieces[id(part)] = source.name, axis, k, None
-            if at == 1:
-                end = begin + part.shape[axis]
-                self.pieces[id(part)] = source.name, axis, begin, end
-                begin = end
+            end = begin + part.shape[axis] if at else None
+            self.pieces[id(part)] = source.name, axis, begin, end
+            begin = begin + 1 if end is None else end
             self.alive.append(part)
 
 

@@ -6,7 +6,7 @@ Everything else in the loop is done for all steps at once. A series has its step
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from lrpnumpy.checks import LrpError
 from lrpnumpy.files.torch.merged import needed
 from lrpnumpy.files.torch.recorded import Op, Recorded
-from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total
+from lrpnumpy.files.torch.stated import LINEAR, TRIVIAL, CellBuilder, NotStated, Total, totals
 from lrpnumpy.layers import Layer
 from lrpnumpy.lazy import cached_property
 
@@ -47,17 +47,6 @@ def rolled(run: Recorded, which: str, T: int) -> Recorded:
     return run
 
 
-def _reached(after: Sequence[set[int]], start: int) -> set[int]:
-    """What can be reached from a place."""
-    found: set[int] = set()
-    waiting = [start]
-    while waiting:
-        new = after[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
-
-
 def _roll_one(run: Recorded, which: str, T: int) -> bool:
     """Roll up the first loop, if there is one."""
     kinds = [op.op for op in run.ops]
@@ -85,16 +74,15 @@ class _Loop:
     inside: dict[tuple[int, int], Place] = field(default_factory=dict)  # inputs that the same step makes
     carried: dict[tuple[int, int], tuple[Place, str]] = field(default_factory=dict)  # and those of the step before
     constants: dict[tuple[int, int], str] = field(default_factory=dict)  # and those that are arrays
-    moves: dict[int, tuple[int, int]] = field(default_factory=dict)  # positions: the first, and 1 or -1
+    moves: dict[int, int] = field(default_factory=dict)  # the first of positions one after the other
     series: dict[Place, str] = field(default_factory=dict)  # values of all steps, steps first
     final: dict[Place, str] = field(default_factory=dict)  # values after the last step, if it is not a series
     same: dict[Place, str] = field(default_factory=dict)  # values that are the same in all steps
-    made: list[Op] = field(default_factory=list)
     done: set[int] = field(default_factory=set)  # operations that became part of a cell
 
     def __post_init__(self) -> None:
         self.T, self.first = len(self.steps), self.steps[0]
-        self.places = {
+        self.places: dict[str, tuple[int, int, int]] = {
             name: (k, j, m)
             for k, ops in enumerate(self.steps)
             for j, op in enumerate(ops)
@@ -124,48 +112,41 @@ class _Loop:
         if len(arrays) == len(names) and all(np.array_equal(one, arrays[0]) for one in arrays):
             self.constants[j, p] = names[0]
             return
-        here = [place[1:] if place is not None and place[0] == k else None for k, place in enumerate(places)]
-        if here[0] is not None and all(one == here[0] for one in here):
-            self.inside[j, p] = here[0]
-            return
-        before = [place[1:] if place is not None and place[0] == k - 1 else None for k, place in enumerate(places)]
-        if places[0] is None and before[1] is not None and all(one == before[1] for one in before[1:]):
-            self.carried[j, p] = before[1], names[0]
-            return
-        raise _NoLoop
+        # how many steps before the value was made, and where
+        made = [None if place is None else (k - place[0], place[1:]) for k, place in enumerate(places)]
+        if made[1] is None or any(one != made[1] for one in made[1:]):
+            raise _NoLoop
+        if made[0] == made[1] and made[1][0] == 0:
+            self.inside[j, p] = made[1][1]
+        elif made[0] is None and made[1][0] == 1:
+            self.carried[j, p] = made[1][1], names[0]
+        else:
+            raise _NoLoop
 
     def attribute(self, j: int, key: str, values: Sequence[Any]) -> None:
         first = values[0]
-        if isinstance(first, Layer):
-            if any(one is not first for one in values):
-                raise _NoLoop
+        if all(one is first or (not isinstance(first, Layer) and np.array_equal(one, first)) for one in values):
             return
-        if all(np.array_equal(one, first) for one in values):
-            return
-        if key != "index" or not all(isinstance(one, int) for one in values):
+        if key != "index" or not isinstance(first, int) or list(values) != [first + k for k in range(self.T)]:
             raise _NoLoop
-        jump = values[1] - values[0]
-        if abs(jump) != 1 or any(one != first + k * jump for k, one in enumerate(values)):
-            raise _NoLoop
-        self.moves[j] = first, jump
+        self.moves[j] = first
 
     def is_series(self, j: int) -> bool:
         """Whether an operation takes one step after the other of a series."""
         op = self.first[j]
         if op.op != "Gather" or j not in self.moves or (j, 0) in self.inside or (j, 0) in self.carried:
             return False
-        size = self.run.shapes[op.inputs[0]][op.attributes["axis"]]
-        first, jump = self.moves[j]
-        return size == self.T and first % size == (0 if jump > 0 else size - 1)
+        return self.run.shapes[op.inputs[0]][op.attributes["axis"]] == self.T and self.moves[j] == 0
 
     @cached_property
     def groups(self) -> list[list[int]]:
         """Operations that depend on each other from step to step, in an order in which they can be made."""
-        after: list[set[int]] = [set() for _ in self.first]
+        reached = np.eye(len(self.first), dtype=bool)
         for (j, _), place in [*self.inside.items(), *((key, one[0]) for key, one in self.carried.items())]:
-            after[place[0]].add(j)
-        reached = [_reached(after, j) for j in range(len(after))]
-        circle_of = [tuple(sorted({j} | {k for k in found if j in reached[k]})) for j, found in enumerate(reached)]
+            reached[place[0], j] = True
+        for _ in range(len(self.first).bit_length()):
+            reached = reached @ reached
+        circle_of = [tuple(np.flatnonzero(row).tolist()) for row in reached & reached.T]
         if any(circle_of[j] != circle_of[place[0]] for (j, _), (place, _) in self.carried.items()):
             raise _NoLoop  # what is carried must be carried to the same group
         order: TopologicalSorter[tuple[int, ...]] = TopologicalSorter(dict.fromkeys(circle_of, ()))
@@ -179,88 +160,48 @@ class _Loop:
     def roll(self, begin: int, which: str) -> None:
         """Replace the loop by operations on series."""
         self.match()
-        wanted = {name for op in needed(self.run, which) for name in op.inputs} | {self.run.outputs[which]}
-        rest = [op for op in needed(self.run, which) if op.outputs[0] not in self.places]
-        first = {op.outputs[0] for op in self.run.ops[:begin]}
-        rest = [op for op in rest if op.outputs[0] not in first]
-        self.after_loop = [self.places[name] for op in rest for name in op.inputs if name in self.places]
-        if self.run.outputs[which] in self.places:
-            self.after_loop.append(self.places[self.run.outputs[which]])
-        used = {(j, m) for _, j, m in self.after_loop}
-        self.live = {self.places[name][1] for name in wanted if name in self.places}
+        needs, output = needed(self.run, which), self.run.outputs[which]
+        earlier = {op.outputs[0] for op in self.run.ops[:begin]}
+        rest = [op for op in needs if op.outputs[0] not in self.places and op.outputs[0] not in earlier]
+        after = [*(name for op in rest for name in op.inputs), output]
+        self.after_loop = [self.places[name] for name in after if name in self.places]
+        self.live = {self.places[name][1] for op in needs for name in op.inputs if name in self.places}
+        self.live |= {self.places[output][1]} if output in self.places else set()
+        self.run.ops = self.run.ops[:begin]
         groups = [circle for circle in self.groups if self.live.intersection(circle)]
-        taken = self.absorbed(groups, used)
+        taken = self.absorbed(groups)
         for circle in groups:
             if self.done.intersection(circle) or any(j in more for j in circle for more in taken.values()):
                 continue
             if self.goes_around(circle):
-                self.recurrent(circle, taken.get(circle[0], []), used)
-            elif self.is_final(circle[0]):
-                self.last_step(circle[0])
-            else:
+                self.recurrent(circle, taken.get(circle[0], []))
+            elif not self.is_last(circle[0]):
                 self.all_steps(circle[0])
-        self.run.ops = [*self.run.ops[:begin], *self.made]
         for op in rest:
-            self.run.ops.extend(self.after(op))
-        output = self.run.outputs[which]
+            self.after(op)
         if output in self.places:
-            more: list[Op] = []
-            self.run.outputs[which] = self.item(output, more)
-            self.run.ops.extend(more)
+            self.run.outputs[which] = self.item(output)
 
     def goes_around(self, circle: Sequence[int]) -> bool:
         """Whether operations depend on themselves one step before."""
         return len(circle) > 1 or any(j == circle[0] == place[0] for (j, _), (place, _) in self.carried.items())
 
-    def is_final(self, j: int) -> bool:
-        """Whether the results of an operation are used after the last step only."""
-        if any(k < self.T - 1 for k, one, _ in self.after_loop if one == j):
+    def is_last(self, j: int) -> bool:
+        """Whether an operation outside of circles is used after the last step only, for which `item` makes it."""
+        if self.is_series(j) or any(j in circle and self.goes_around(circle) for circle in self.groups):
             return False
-        takers = {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
-        carried = any(place[0] == j for place, _ in self.carried.values())
-        around = [circle for circle in self.groups if self.goes_around(circle)]
-        return not carried and all(
-            k not in {one for circle in around for one in circle} and self.is_final(k) for k in takers
-        )
+        is_after = all(k == self.T - 1 for k, one, _ in self.after_loop if one == j)
+        return is_after and all(map(self.is_last, self.takers(j) & self.live))
 
-    def last_step(self, j: int) -> None:
-        """An operation for the last step alone."""
-        op, last = self.first[j], self.steps[-1][j]
-        if self.is_series(j):
-            axis, (_, jump) = op.attributes["axis"], self.moves[j]
-            self.final[j, 0] = self.emit("Gather", op.inputs, axis=axis, index=-1 if jump > 0 else 0)
-            return
-        inputs = [self.item(name, self.made) if name in self.places and (j, p) not in self.constants else name
-                  for p, name in enumerate(last.inputs)]  # fmt: skip
-        self.made.append(last._replace(inputs=tuple(inputs)))
-        for m, name in enumerate(last.outputs):
-            self.final[j, m] = name
-
-    def emit(self, op: str, inputs: Sequence[str], ops: list[Op] | None = None, **attributes: Any) -> str:
-        """Add an operation."""
-        return self.run.emit(op, inputs, ops=self.made if ops is None else ops, **attributes)
-
-    def moved(self, name: str, source: int, target: int, ops: list[Op] | None = None) -> str:
-        """An axis at another place."""
-        order = [k for k in range(len(self.run.shapes[name])) if k != source]
-        order.insert(target, source)
-        if source == target:
-            return name
-        return self.emit("Transpose", [name], ops, perm=order)
-
-    def backward(self, series: str, ops: list[Op] | None = None) -> str:
-        """The steps from the last to the first."""
-        return self.emit("Slice", [series], ops, axes=[0], starts=[-1], ends=[-(2**31)], steps=[-1])
+    def takers(self, j: int) -> set[int]:
+        """The operations of a step that take a result of this one."""
+        return {k for (k, _), place in self.inside.items() if place[0] == j}
 
     def all_steps(self, j: int) -> None:
         """An operation that needs no step before, for all steps at once."""
         op = self.first[j]
         if self.is_series(j):
-            axis, (_, jump) = op.attributes["axis"], self.moves[j]
-            name = self.moved(op.inputs[0], axis, 0)
-            if jump < 0:
-                name = self.backward(name)
-            self.series[j, 0] = name
+            self.series[j, 0] = self.run.moved(op.inputs[0], op.attributes["axis"], 0)
             return
         if j in self.moves:
             raise _NoLoop
@@ -276,7 +217,8 @@ class _Loop:
             shapes = [(self.T, *shape) for shape in shapes]
         if "shape" in attributes:
             shapes = [attributes.pop("shape")]
-        for m, name in enumerate(self.run.emits(op.op, inputs, shapes, op.where, self.made, **attributes)):
+        self.run.where = op.where
+        for m, name in enumerate(self.run.emits(op.op, inputs, shapes, **attributes)):
             (self.series if any(is_wide) else self.same)[j, m] = name
 
     def shifted(self, op: Op, inputs: list[str], is_wide: Sequence[bool]) -> tuple[list[str], dict[str, Any]]:
@@ -287,7 +229,7 @@ class _Loop:
             for p, (name, wide) in enumerate(zip(inputs, is_wide, strict=True)):
                 shape = self.run.shapes.get(name, ())
                 if wide and len(shape) < rank and op.op in ("Add", "Sub", "Mul", "Div"):
-                    inputs[p] = self.emit("Unsqueeze", [name], axes=list(range(1, 1 + rank - len(shape))))
+                    inputs[p] = self.run.emit("Unsqueeze", name, axes=list(range(1, 1 + rank - len(shape))))
         elif op.op in _ONE_AXIS:
             if not all(is_wide):
                 inputs = [name if wide else self.spread(name) for name, wide in zip(inputs, is_wide, strict=True)]
@@ -305,43 +247,41 @@ class _Loop:
     def spread(self, name: str) -> str:
         """A value that is the same at all steps, at each of them."""
         shape = self.run.shapes[name]
-        return self.emit("Expand", [self.emit("Unsqueeze", [name], axes=[0])], shape=[self.T, *shape])
+        return self.run.emit("Expand", self.run.emit("Unsqueeze", name, axes=[0]), shape=[self.T, *shape])
 
     # ------------------------------------------------------------------------------------------------ cells
 
-    def absorbed(self, groups: Sequence[Sequence[int]], used: set[Place]) -> dict[int, list[int]]:
+    def absorbed(self, groups: Sequence[Sequence[int]]) -> dict[int, list[int]]:
         """Linear operations that only one group of several takes, which become part of its cell."""
         found: dict[int, list[int]] = {}
+        used = {j for _, j, _ in self.after_loop}
         for circle in groups:
-            core = [j for j in circle if self.first[j].op not in TRIVIAL]
+            kinds = [self.first[j].op for j in circle if self.first[j].op not in TRIVIAL]
             carries = any(place[0] in circle for (j, _), (place, _) in self.carried.items() if j in circle)
-            if not carries or [self.first[j].op for j in core] in (["CellStep"], ["SetItem"]):
+            if not carries or kinds in (["CellStep"], ["SetItem"]):
                 continue
             inner = set(circle)
             for j in reversed(range(len(self.first))):
-                takers = {k for (k, _), place in self.inside.items() if place[0] == j}
-                is_used = any(place[0] == j for place in used)
-                if j not in inner and takers and takers <= inner and not is_used and self.first[j].op in LINEAR:
+                if self.first[j].op in LINEAR and j not in used and self.takers(j) and self.takers(j) <= inner:
                     inner.add(j)
             found[circle[0]] = sorted(inner - set(circle))
         return found
 
-    def recurrent(self, circle: Sequence[int], more: Sequence[int], used: set[Place]) -> None:
+    def recurrent(self, circle: Sequence[int], more: Sequence[int]) -> None:
         """Operations that go in a circle: a cell, or a tensor that is written step by step."""
         core = [j for j in circle if self.first[j].op not in TRIVIAL]
         kinds = [self.first[j].op for j in core]
         if kinds == ["SetItem"]:
             self.collected(core[0])
-        elif kinds == ["CellStep"] and self.is_plain(core[0]):
+        elif kinds == ["CellStep"]:
             self.known_cell(core[0])
         else:
             ops = {*circle, *more}
             for j in sorted(ops):  # what is made of joined values must be made inside
                 if self.first[j].op == "Concat":
-                    ops |= {k for (k, _), place in self.inside.items() if place[0] == j and k in self.live}
+                    ops |= self.takers(j) & self.live
             self.done |= ops
-            self.stated(sorted(ops), used)
-            return
+            self.stated(sorted(ops))
         for j in circle:  # axes of length 1 around what the cell gives
             if j not in core and self.inside.get((j, 0)) in self.series:
                 self.all_steps(j)
@@ -349,12 +289,12 @@ class _Loop:
     def collected(self, j: int) -> None:
         """out[:, t] = value."""
         op = self.first[j]
-        place, (first, jump) = self.inside.get((j, 1)), self.moves.get(j, (1, 0))
-        if self.carried.get((j, 0), (None,))[0] != (j, 0) or place not in self.series or (first, jump) != (0, 1):
+        place = self.inside.get((j, 1))
+        if self.carried.get((j, 0), (None,))[0] != (j, 0) or place not in self.series or self.moves.get(j) != 0:
             raise _NoLoop
         if self.run.shapes[op.outputs[0]][op.attributes["axis"]] != self.T:
             raise _NoLoop
-        self.final[j, 0] = self.moved(self.series[place], 0, op.attributes["axis"])
+        self.final[j, 0] = self.run.moved(self.series[place], 0, op.attributes["axis"])
 
     def origin(self, place: Place) -> Place:
         """The value behind axes of length 1."""
@@ -362,26 +302,23 @@ class _Loop:
             place = self.inside[place[0], 0]
         return place
 
-    def state(self, j: int, p: int) -> tuple[Place, str] | None:
+    def state(self, j: int, p: int) -> tuple[Place, str]:
         """The value that an input is the one of the step before of, and what it is before the first step."""
         while (j, p) in self.inside and self.first[self.inside[j, p][0]].op in TRIVIAL:
             j, p = self.inside[j, p][0], 0
         if (j, p) not in self.carried:
-            return None
+            raise _NoLoop
         place, before = self.carried[j, p]
         return self.origin(place), before
-
-    def is_plain(self, j: int) -> bool:
-        """Whether a cell of torch.nn has its own states."""
-        count = len(self.first[j].outputs)
-        return all((found := self.state(j, 1 + m)) is not None and found[0] == (j, m) for m in range(count))
 
     def known_cell(self, j: int) -> None:
         """A cell of torch.nn as a layer."""
         op = self.first[j]
         places = [(j, m) for m in range(len(op.outputs))]
-        before = [found[1] for m in range(len(places)) if (found := self.state(j, 1 + m)) is not None]
-        self.layer(op.attributes["cell"], [self.input_of(j, 0)], places, before, places[0])
+        states = [self.state(j, 1 + m) for m in range(len(places))]
+        if [state[0] for state in states] != places:
+            raise NotStated(f"{op.where}() is not supported in a loop that changes its states")
+        self.layer(op.attributes["cell"], [self.input_of(j, 0)], places, [state[1] for state in states], places[0])
 
     def width(self, place: Place) -> int:
         """How many features a value has."""
@@ -392,16 +329,17 @@ class _Loop:
         self, cell: Any, inputs: Sequence[str], states: Sequence[Place], before: Sequence[str], output: Place
     ) -> None:
         """A cell with these states and this output, over all steps; `before` are the states before the first."""
-        N = self.batch(states[0])
+        N = int(np.prod(self.run.shapes[self.first[states[0][0]].outputs[states[0][1]]][:-1]))
         sizes = [self.width(place) for place in states]
         starts = [self.shaped(name, (1, N, size)) for name, size in zip(before, sizes, strict=True)]
         shapes = [(self.T, N, self.width(output)), *((1, N, size) for size in sizes)]
-        self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, ops=self.made, cell=cell)
+        self.run.where = "Cell"
+        self.series[output], *ends = self.run.emits("Cell", [*inputs, *starts], shapes, cell=cell)
         for place, end in zip(states, ends, strict=True):
             if place != output:
-                self.final[place] = self.emit("Squeeze", [end], axes=[0])
+                self.final[place] = self.run.emit("Squeeze", end, axes=[0])
 
-    def shaped(self, name: str, shape: tuple[int, ...], ops: list[Op] | None = None) -> str:
+    def shaped(self, name: str, shape: tuple[int, ...]) -> str:
         """A start state in this shape."""
         given = self.run.shapes[name]
         if given == shape:
@@ -412,7 +350,7 @@ class _Loop:
         flat = [n for n in given if n != 1]
         if flat != [n for n in shape if n != 1]:
             raise _NoLoop
-        return self.emit("Reshape", [name], ops, shape=list(shape))
+        return self.run.emit("Reshape", name, shape=list(shape))
 
     def input_of(self, j: int, p: int) -> str:
         """An input from outside a circle, at every step."""
@@ -421,94 +359,55 @@ class _Loop:
             return self.series[place]
         return self.spread(self.first[j].inputs[p] if place is None else self.same[place])
 
-    def stated(self, ops: Sequence[int], used: set[Place]) -> None:
+    def stated(self, ops: Sequence[int]) -> None:
         """A custom cell."""
-        states = list(dict.fromkeys(self.origin(place) for (j, _), (place, _) in self.carried.items() if j in ops))
-        before: dict[Place, str] = {}
+        before: dict[Place, str] = {}  # the states, and what they are before the first step
         for (j, _), (place, name) in self.carried.items():
             if j in ops and before.setdefault(self.origin(place), name) != name:
                 raise _NoLoop
-        outside = [
-            (j, p)
-            for j in ops
-            for p, name in enumerate(self.first[j].inputs)
-            if (j, p) not in self.carried and self.inside.get((j, p), (-1,))[0] not in ops
-            and name and (j, p) not in self.constants and ((j, p) in self.inside or name not in self.run.arrays)
-        ]  # fmt: skip
-        given: dict[str, tuple[int, int]] = {}
-        for j, p in outside:
-            given.setdefault(str(self.inside.get((j, p), self.first[j].inputs[p])), (j, p))
-        names: list[tuple[str, str, bool]] = []  # of each input: its key, its value, and whether it is a series
-        for key, (j, p) in given.items():
-            made_by = self.inside.get((j, p))
-            name = self.first[j].inputs[p]
-            if made_by is not None:
-                name = self.series.get(made_by) or self.same.get(made_by) or _fail()
-            names.append((key, name, made_by in self.series))
-        names.sort(key=lambda one: not one[2])  # series first
-        if not names or not names[0][2]:
+        inputs: dict[str, tuple[str, bool]] = {}  # by key: the value, and whether it is a series
+        for j in ops:
+            for p, name in enumerate(self.first[j].inputs):
+                source = self.inside.get((j, p))
+                if source is not None and source[0] not in ops:
+                    value = self.series.get(source) or self.same.get(source) or _fail()
+                    inputs[str(source)] = value, source in self.series
+                elif source is None and name and (j, p) not in self.carried and name not in self.run.arrays:
+                    inputs[name] = name, False
+        inputs = dict(sorted(inputs.items(), key=lambda item: not item[1][1]))  # series first
+        if not any(is_series for _, is_series in inputs.values()):
             raise NotStated("has a loop that takes no input")
-        wanted = {(j, m) for j in ops for m in range(len(self.first[j].outputs)) if self.is_wanted((j, m), ops, used)}
-        origins = {self.origin(place) for place in wanted}
-        every = [place for place in origins if self.needs_series(place, ops)] or list(origins - set(states))
+        uses = self.uses(ops)
+        every = [place for place, is_every in uses.items() if is_every]
+        every = every or [place for place in uses if place not in before]
         if len(every) > 1:
             raise NotStated("has a loop with two values that are used at every step")
-        output = every[0] if every else states[0]
-        cell = self.traced(ops, states, names, output)
-        self.layer(cell, [one[1] for one in names], states, [before[place] for place in states], output)
-        for j in ops:
-            if self.first[j].op in TRIVIAL and self.inside.get((j, 0)) in self.series:
-                self.all_steps(j)
+        output = [*every, *before][0]
+        values = {key: name for key, (name, _) in inputs.items()}
+        cell = self.traced(ops, [*before], values, output)
+        self.layer(cell, [*values.values()], [*before], [*before.values()], output)
 
-    def batch(self, place: Place) -> int:
-        """The size of the batch of a state."""
-        shape = self.run.shapes[self.first[place[0]].outputs[place[1]]]
-        return int(np.prod(shape[:-1]))
+    def uses(self, ops: Sequence[int]) -> dict[Place, bool]:
+        """The values of a cell that are used outside of it, and whether that is at every step."""
+        found: dict[Place, bool] = {}
+        for (j, _), place in self.inside.items():
+            if place[0] in ops and j not in ops and j in self.live:
+                origin = self.origin(place)
+                found[origin] = found.get(origin, False) or not self.is_last(j)
+        for k, j, m in self.after_loop:
+            if j in ops:
+                origin = self.origin((j, m))
+                found[origin] = found.get(origin, False) or k < self.T - 1
+        return found
 
-    def is_wanted(self, place: Place, ops: Sequence[int], used: set[Place]) -> bool:
-        """Whether a value of a cell is used outside of it."""
-        takers = [j for (j, _), one in self.inside.items() if one == place]
-        return place in used or any(j not in ops and j in self.live for j in takers)
-
-    def needs_series(self, place: Place, ops: Sequence[int]) -> bool:
-        """Whether a value of a cell is used at every step, not at the last one alone."""
-        same = [one for one in self.all_places() if self.origin(one) == place]
-        takers = {j for (j, _), one in self.inside.items() if one in same and j not in ops and j in self.live}
-        if any(not self.is_final(j) for j in takers):
-            return True
-        return any(k < self.T - 1 and (j, m) in same for k, j, m in self.after_loop)
-
-    def all_places(self) -> Iterator[Place]:
-        for j, op in enumerate(self.first):
-            for m in range(len(op.outputs)):
-                yield j, m
-
-    def traced(
-        self, ops: Sequence[int], states: Sequence[Place], names: Sequence[tuple[str, str, bool]], output: Place
-    ) -> Any:
+    def traced(self, ops: Sequence[int], states: Sequence[Place], inputs: Mapping[str, str], output: Place) -> Any:
         """The step of a custom cell."""
         sizes = [self.width(place) for place in states]
-        widths = [self.run.shapes[name][-1] for _, name, _ in names]
-        problem: Exception | None = None
-        for by_size in (False, True):  # an input that is added to a state must have its axis
-            try:
-                return self.stepped(CellBuilder(sizes, widths, by_size), ops, states, names, output)
-            except LrpError as error:
-                problem = error
-        raise NotStated(str(problem))
-
-    def stepped(
-        self, builder: CellBuilder, ops: Sequence[int], states: Sequence[Place],
-        names: Sequence[tuple[str, str, bool]], output: Place,
-    ) -> Any:  # fmt: skip
-        values: dict[Place, list[Any]] = {}
-        before = {
-            place: [Total(self.width(place), ((None, one),))] for place, one in zip(states, builder.states, strict=True)
-        }
-        keys = {
-            key: [Total(self.run.shapes[name][-1], ((None, one),))]
-            for (key, name, _), one in zip(names, builder.given, strict=True)
-        }
+        widths = [self.run.shapes[name][-1] for name in inputs.values()]
+        builder = CellBuilder(sizes, widths)
+        values: dict[Place, list[Total]] = {}
+        before = dict(zip(states, totals(sizes, builder.states), strict=True))
+        given = dict(zip(inputs, totals(widths, builder.given), strict=True))
         for j in ops:
             op = self.first[j]
             taken: list[Any] = []
@@ -521,52 +420,51 @@ class _Loop:
                 elif place is None and name in self.run.arrays:
                     taken.append(self.run.arrays[name])
                 else:
-                    taken.append(keys[str(place) if place is not None else name])
-            rank = len(self.run.shapes[op.outputs[0]])
-            for m, value in enumerate(builder.run(op, taken, rank)):
+                    taken.append(given[str(place) if place is not None else name])
+            for m, value in enumerate(builder.run(op, taken, len(self.run.shapes[op.outputs[0]]))):
                 values[j, m] = value
         return builder.finished(values[output], [values[place] for place in states])
 
     # ---------------------------------------------------------------------------------------------- after the loop
 
-    def after(self, op: Op) -> list[Op]:
-        """An operation after the loop, with what it takes of it."""
-        if not any(name in self.places for name in op.inputs):
-            return [op]
+    def after(self, op: Op) -> None:
+        """Add an operation after the loop, with what it takes of it."""
         places = [self.places.get(name) for name in op.inputs]
-        is_item = places[0] is not None and all(one is not None and one[1:] == places[0][1:] for one in places)
-        numbers = [one[0] for one in places if one is not None]
-        if op.op in ("Stack", "Concat") and is_item and numbers in ([*range(self.T)], [*range(self.T)][::-1]):
-            place = places[0][1:]  # type: ignore[index]
-            if place in self.series:
-                return self.joined(op, self.series[place], backward=numbers[0] > 0)
-        more: list[Op] = []
-        inputs = [self.item(name, more) if name in self.places else name for name in op.inputs]
-        return [*more, op._replace(inputs=tuple(inputs))]
+        _, j, m = places[0] or (-1, -1, -1)
+        is_joined = op.op in ("Stack", "Concat") and places == [(k, j, m) for k in range(self.T)]
+        if is_joined and (j, m) in self.series:
+            self.joined(op, self.series[j, m])
+            return
+        inputs = [self.item(name) if name in self.places else name for name in op.inputs]
+        self.run.ops.append(op._replace(inputs=tuple(inputs)))
 
-    def item(self, name: str, more: list[Op]) -> str:
+    def item(self, name: str) -> str:
         """The value of one step, after the loop."""
         k, *rest = self.places[name]
-        place = (rest[0], rest[1])
+        place = rest[0], rest[1]
         if place in self.same:
             return self.same[place]
         if k == self.T - 1 and place in self.final:
             return self.final[place]
         if k == self.T - 1 and self.origin(place) in self.final:
-            return self.shaped(self.final[self.origin(place)], self.run.shapes[name], more)
+            return self.shaped(self.final[self.origin(place)], self.run.shapes[name])
+        if place not in self.series and k == self.T - 1 and self.is_last(place[0]):
+            op, inputs = self.steps[-1][place[0]], []
+            for p, one in enumerate(op.inputs):
+                is_made = one in self.places and (place[0], p) not in self.constants
+                inputs.append(self.item(one) if is_made else one)
+            self.run.ops.append(op._replace(inputs=tuple(inputs)))
+            return name
         if place not in self.series:
             raise _NoLoop
-        return self.emit("Gather", [self.series[place]], more, axis=0, index=-1 if k == self.T - 1 else k)
+        return self.run.emit("Gather", self.series[place], axis=0, index=-1 if k == self.T - 1 else k)
 
-    def joined(self, op: Op, series: str, backward: bool) -> list[Op]:
-        """The values of all steps side by side."""
-        ops: list[Op] = []
+    def joined(self, op: Op, series: str) -> None:
+        """Add the values of all steps side by side."""
         axis, shape = op.attributes["axis"], self.run.shapes[series]
-        if backward:
-            series = self.backward(series, ops)
         if op.op == "Concat" and shape[axis + 1] == 1:
-            series = self.emit("Squeeze", [series], ops, axes=[axis + 1])
-        name = self.moved(series, 0, axis, ops)
+            series = self.run.emit("Squeeze", series, axes=[axis + 1])
+        name = self.run.moved(series, 0, axis)
         if op.op == "Concat" and shape[axis + 1] != 1:
-            name = self.emit("Reshape", [name], ops, shape=list(self.run.shapes[op.outputs[0]]))
-        return [*ops, Op("Identity", (name,), op.outputs, {}, op.where)]
+            name = self.run.emit("Reshape", name, shape=list(self.run.shapes[op.outputs[0]]))
+        self.run.ops.append(Op("Identity", (name,), op.outputs, {}, op.where))

@@ -24,7 +24,7 @@ from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.kinds import OTHER_PICKLE, SAVE_STATE, TORCH_MAGIC, is_pickle
 from lrpnumpy.files.pickles import Name, Pickled
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
-from lrpnumpy.files.torch.pickled import Described, describe, inside, is_module, walk
+from lrpnumpy.files.torch.pickled import Described, contents, describe, inside, is_module
 
 _VERSION = 1001  # the second pickle of the older format
 _MOST_PICKLE = 64 * 2**20
@@ -62,11 +62,6 @@ class Tensor:
     offset: Any
     shape: Any
     stride: Any
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it holds floats."""
-        return self.storage.kind in _FLOATS
 
 
 def tensor_of(value: Any) -> Tensor | None:
@@ -119,7 +114,7 @@ class Saved(Source):
         tensor = self.tensors[name]
         declared = self.shape(name)
         self.fits(name, declared, shape)
-        if not tensor.is_float:
+        if tensor.storage.kind not in _FLOATS:
             raise self.error(name, f"must hold floats, it has a {tensor.storage.kind}")
         wide = np.dtype(np.float64 if tensor.storage.kind == "DoubleStorage" else np.float32)
         self.spend(name, math.prod(declared) * wide.itemsize)
@@ -159,18 +154,13 @@ class Saved(Source):
             return identity[1]
         if not isinstance(identity, tuple) or len(identity) not in (5, 6) or identity[0] not in ("storage", b"storage"):
             raise self.error("data.pkl", "refers to something outside itself that is not a storage")
-        _, kind, key, _, count, *view = identity
-        name = kind.name.rpartition(".")[2] if isinstance(kind, Name) else ""
-        if not isinstance(key, (str, bytes)) or type(count) is not int or not 0 <= count < 2**48:
+        _, kind, key, _, count, *views = identity
+        name = kind.name.rpartition(".")[2] if isinstance(kind, Name) else "storage without type"
+        view = views[0] if views and views[0] is not None else ("", 0, 0)
+        is_view = isinstance(view, tuple) and len(view) == 3 and type(view[1]) is int and view[1] >= 0
+        if not is_view or not isinstance(key, (str, bytes)) or type(count) is not int or not 0 <= count < 2**48:
             raise self.error("data.pkl", f"has a storage without key or size, got {kind_of(key)} and {kind_of(count)}")
-        start = 0
-        if view and view[0] is not None:
-            if not isinstance(view[0], tuple) or len(view[0]) != 3 or type(view[0][1]) is not int or view[0][1] < 0:
-                raise self.error("data.pkl", "has a view of a storage that is not understood")
-            start = view[0][1]
-        if name not in _DTYPES:
-            name = f"{name[:40] or 'storage without type'}"
-        return Storage(name, pickles.text(key), count, start)
+        return Storage(name[:40], pickles.text(key), count, view[1])
 
     def run(
         self, name: str, content: bytes | memoryview, persistent: Callable[[Any], Any], at: int = 0
@@ -184,29 +174,25 @@ class Saved(Source):
     def choose(self, root: Any, which: str | None) -> None:
         """Find the one network in what the pickle holds: `which` selects one of several."""
         found = {path: (value, tensors) for path, value, tensors in _networks(self, root)}
-        recurrent = {path: one for path, one in found.items() if any("weight_ih" in name for name in one[1])}
-        candidates = recurrent or found
         if not found:
             reason = f"holds no tensors of a network, it holds {_shown(root)}; {SAVE_STATE}"
             raise NoNetworkError(str(self.error("", reason)))
-        if which is not None:
-            if which not in found:
-                listed = ", ".join(map(kind_of, found))
-                raise self.error("", f"which must be one of the networks in it, {listed}, got {which!r}")
-            candidates = {which: found[which]}
+        listed = [kind_of(path) for path in [*found][:20]]
+        if which is not None and which not in found:
+            raise self.error("", f"which must be one of the networks in it, {', '.join(listed)}, got {which!r}")
+        recurrent = [path for path, (_, tensors) in found.items() if any("weight_ih" in name for name in tensors)]
+        candidates = {path: found[path] for path in ([which] if which is not None else recurrent or found)}
         if len(candidates) != 1:
-            first, *others = map(kind_of, list(candidates)[:20])
-            raise self.error(
-                "", f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
-            )
+            first, *others = [kind_of(path) for path in [*candidates][:20]]
+            reason = f"holds {len(candidates)} networks; say which={first}, or in its place {', '.join(others)}"
+            raise self.error("", reason)
         ((path, (value, names)),) = candidates.items()
         if is_module(value):
             self.described = describe(self, value)
         else:
             names = _without_prefix(names)
-        for name, tensor in names.items():
-            self.tensors[name] = tensor
-            self.budget.visit(name)
+        self.tensors = names
+        self.budget.visit("", len(names))
         if path:
             self.kind += f", {path!r} in it"
         said = pickles.entries((pickles.entries(root) or {}).get("hyper_parameters")) or {}
@@ -223,13 +209,12 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
             continue
         seen.add(id(value))
         if is_module(value) or _is_scripted(value):
-            find = _parameters if is_module(value) else _scripted
-            if tensors := dict(find(source, value)):
+            if tensors := dict(_tensors(source, value)):
                 yield path, value, tensors
             continue
-        items = _items(value)
-        if items is None:
-            continue
+        items = pickles.entries(value) or {}
+        if isinstance(value, (list, tuple)):
+            items = {str(k): item for k, item in enumerate(value[:_LISTED])}
         named = {pickles.text(key): item for key, item in items.items() if isinstance(key, (str, bytes))}
         tensors = {name: tensor for name, item in named.items() if (tensor := tensor_of(item)) is not None}
         if tensors:
@@ -239,37 +224,21 @@ def _networks(source: Source, root: Any) -> Iterator[tuple[str, Any, dict[str, T
             waiting += [(inside(path, name), item, depth + 1) for name, item in named.items()]
 
 
-def _items(value: Any) -> dict[Any, Any] | None:
-    """What a dict holds, or a list of a few things by their numbers."""
-    if isinstance(value, (list, tuple)):
-        return {str(k): item for k, item in enumerate(value[:_LISTED])}
-    return pickles.entries(value)
-
-
 def _is_scripted(value: Any) -> bool:
     """Whether a record is of a module in a TorchScript archive, whose code is never looked at."""
     return isinstance(value, Pickled) and value.name.startswith("__torch__.")
 
 
-def _scripted(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of such a module under its name in the state_dict."""
+def _tensors(source: Source, module: Pickled, name: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a pickled or scripted module under its name in the state_dict."""
     source.budget.level(name, depth)
-    for key, value in (pickles.entries(module.state) or {}).items():
+    for key, value in contents(module).items():
         source.budget.visit(name)
         below = inside(name, key)
-        if _is_scripted(value):
-            yield from _scripted(source, value, below, depth + 1)
+        if is_module(value) or _is_scripted(value):
+            yield from _tensors(source, value, below, depth + 1)
         elif (tensor := tensor_of(value)) is not None:
             yield below, tensor
-
-
-def _parameters(source: Source, module: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a pickled module under its name in the state_dict."""
-    for name, record in walk(source, module):
-        for key in ("_parameters", "_buffers"):
-            for leaf, value in (pickles.entries(record[key]) or {}).items():
-                if (tensor := tensor_of(value)) is not None:
-                    yield inside(name, leaf), tensor
 
 
 def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,7 +7,6 @@ A linear value is kept as its terms, so that U x + W h + b is one sum however th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +50,8 @@ class Total(NamedTuple):
     def scaled(self, by: np.ndarray) -> Total:
         """Times one number for each, or for all."""
         c = np.broadcast_to(by.reshape(-1), self.size).astype(np.float32)
-        terms = []
-        for factor, value in self.terms:
-            new = c if factor is None else c * factor if factor.ndim == 1 else c[:, None] * factor
-            terms.append((new, value))
-        return Total(self.size, tuple(terms), None if self.bias is None else c * self.bias)
+        terms = tuple((_scaled(factor, c), value) for factor, value in self.terms)
+        return Total(self.size, terms, None if self.bias is None else c * self.bias)
 
     def plus(self, other: Total) -> Total:
         """The sum of both."""
@@ -67,18 +63,22 @@ class Total(NamedTuple):
         return Total(self.size, self.terms + other.terms, bias)
 
 
+def _scaled(factor: np.ndarray | None, c: np.ndarray) -> np.ndarray:
+    """c times a matrix, a scale, or 1."""
+    if factor is None:
+        return c
+    return c * factor if factor.ndim == 1 else c[:, None] * factor
+
+
 class CellBuilder:
     """A step while its operations are traced."""
 
-    def __init__(self, states: Sequence[int], inputs: Sequence[int], by_size: bool) -> None:
+    def __init__(self, states: Sequence[int], inputs: Sequence[int]) -> None:
         self.step = Step("TracedCell")
         self.arrays: dict[str, np.ndarray] = {}
         self.gates: set[Operation] = set()
         self.first = states[0]
-        self.given: list[Operation] = []
-        for k, size in enumerate(inputs):
-            axis = self.axis(size) if by_size else ("D" if k == 0 else f"D{k}")
-            self.given.append(self.step._given("input", f"x{k or ''}", (axis,)))
+        self.given = [self.step._given("input", f"x{k or ''}", (self.axis(size),)) for k, size in enumerate(inputs)]
         self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
 
     def axis(self, size: int) -> str:
@@ -128,9 +128,6 @@ class CellBuilder:
             return [[self.arithmetic(kind, *given)]]
         if kind in _APPLIED and attributes.get("alpha") in (None, {"LeakyRelu": 0.01, "Elu": 1.0}.get(kind)):
             return [[self.applied(_APPLIED[kind], parts)]]
-        if kind == "CellStep":
-            made = attributes["cell"].step(_InnerStep(self, attributes["cell"]), *map(_one, given))
-            return [[one] for one in (made if isinstance(made, tuple) else (made,))]
         raise NotStated(f"{op.where}() is not supported in a loop over the steps")
 
     def applied(self, name: str, parts: Sequence[Total]) -> Total:
@@ -160,41 +157,25 @@ class CellBuilder:
 
     def arithmetic(self, kind: str, a: Any, b: Any) -> Total:
         """Of two values, or of one and a constant."""
-        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            return self.with_constant(kind, a, b)
-        if kind == "Add":
-            return _one(a).plus(_one(b))
-        if kind == "Sub":
-            return _one(a).plus(_one(b).scaled(-np.ones(1)))
+        size = next(_one(value).size for value in (a, b) if not isinstance(value, np.ndarray))
+        if kind == "Sub" and isinstance(a, np.ndarray) and (a == 1).all():
+            z = self.value(b)
+            made = self.step.complement(z)
+            self.gates |= {made} if z in self.gates else set()
+            return Total(size, ((None, made),))
+        first, second = _total(a, size), _total(b, size)
+        if kind in ("Add", "Sub"):
+            return first.plus(second if kind == "Add" else second.scaled(-np.ones(1)))
+        if second.bias is not None and not second.terms:
+            return first.scaled(second.bias if kind == "Mul" else 1 / second.bias)
         if kind == "Div":
             raise NotStated("divides by a value")
-        first, second = self.value(a), self.value(b)
-        if second in self.gates and first not in self.gates:
-            first, second = second, first
-        return Total(a[0].size, ((None, self.step.product(first, second)),))
-
-    def with_constant(self, kind: str, a: Any, b: Any) -> Total:
-        """Of a value and a constant."""
-        if isinstance(a, np.ndarray):
-            value, c = _one(b), a
-            if kind == "Sub" and (c == 1).all():
-                z = self.value(b)
-                made = self.step.complement(z)
-                if z in self.gates:
-                    self.gates.add(made)
-                return Total(value.size, ((None, made),))
-            if kind == "Div":
-                raise NotStated("divides by a value")
-            if kind == "Sub":
-                value, kind = value.scaled(-np.ones(1)), "Add"
-        else:
-            value, c = _one(a), b
-        if c.size not in (1, value.size):
-            raise NotStated("has a constant that differs between sequences")
-        if kind in ("Mul", "Div"):
-            return value.scaled(c if kind == "Mul" else 1 / c)
-        c = np.broadcast_to(c.reshape(-1), value.size)
-        return value.plus(Total(value.size, (), np.asarray(c if kind == "Add" else -c, np.float32)))
+        if first.bias is not None and not first.terms:
+            return second.scaled(first.bias)
+        gate, signal = self.value([first]), self.value([second])
+        if signal in self.gates and gate not in self.gates:
+            gate, signal = signal, gate
+        return Total(size, ((None, self.step.product(gate, signal)),))
 
     def finished(self, output: Sequence[Total], after: Sequence[Sequence[Total]]) -> Cell:
         """The cell that gives this output and has these states after a step."""
@@ -205,63 +186,18 @@ class CellBuilder:
         return StoredCell(statement.to_data(), **{name: self.arrays[name] for name in statement.arrays})
 
 
-@dataclass
-class _InnerStep:
-    """The operations that the step of a cell of torch.nn is written with, where it is a part of a larger one."""
+def totals(sizes: Sequence[int], values: Sequence[Operation]) -> list[list[Total]]:
+    """Traced values of these sizes as sums."""
+    return [[Total(size, ((None, value),))] for size, value in zip(sizes, values, strict=True)]
 
-    builder: CellBuilder
-    known: Cell
 
-    def __getattr__(self, name: str) -> Any:
-        """A setting of the cell."""
-        return getattr(self.known, name)
-
-    def gates(self, letters: str, x: Total, h: Total) -> list[Total]:
-        """U_k x + W_k h + b_k."""
-        return [self._sum(self.matrix(f"U_{k}", x), self.matrix(f"W_{k}", h), self.bias(f"b_{k}")) for k in letters]
-
-    def matrix(self, name: str, value: Total, axis: str = "") -> Total:
-        """W x."""
-        return self.builder.linear([value], self.known.weights[name])
-
-    def bias(self, name: str) -> Total:
-        """b."""
-        array = self.known.weights[name]
-        return Total(len(array), (), array)
-
-    def _sum(self, first: Total, *others: Total) -> Total:
-        for one in others:
-            first = first.plus(one)
-        return first
-
-    def sum(self, *terms: Total) -> Total:
-        """One value."""
-        total = self._sum(*terms)
-        return Total(total.size, ((None, self.builder.value([total])),))
-
-    def product(self, gate: Total, signal: Total) -> Total:
-        """Elementwise."""
-        return self.builder.arithmetic("Mul", [gate], [signal])
-
-    def apply(self, name: str, value: Total) -> Total:
-        """An activation."""
-        return self.builder.applied(name, [value])
-
-    def sigmoid(self, value: Total) -> Total:
-        """An activation."""
-        return self.apply("sigmoid", value)
-
-    def tanh(self, value: Total) -> Total:
-        """An activation."""
-        return self.apply("tanh", value)
-
-    def complement(self, value: Total) -> Total:
-        """1 - z."""
-        return self.builder.arithmetic("Sub", np.ones(1), [value])
-
-    def whole(self, value: Total) -> Total:
-        """A value that CD does not split."""
-        return value
+def _total(value: Any, size: int) -> Total:
+    """A value, or a constant, as a sum."""
+    if not isinstance(value, np.ndarray):
+        return _one(value)
+    if value.size not in (1, size):
+        raise NotStated("has a constant that differs between sequences")
+    return Total(size, (), np.broadcast_to(value.reshape(-1), size).astype(np.float32))
 
 
 def _one(parts: Sequence[Total]) -> Total:

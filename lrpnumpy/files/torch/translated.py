@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.torch.cells import gru, lstm, rnn
-from lrpnumpy.files.torch.recorded import Arg, Op, Recorded
+from lrpnumpy.files.torch.known import gru, lstm, rnn
+from lrpnumpy.files.torch.recorded import Arg, Recorded
 from lrpnumpy.layers import Bidirectional, Cell, MultiHeadAttention
 
 Shape = tuple[int, ...]
@@ -25,55 +25,20 @@ class Unclear(Exception):
     """An argument that is not supported."""
 
 
-class Translation(NamedTuple):
-    """One call while it is translated."""
-
-    run: Recorded
-    name: str
-    shapes: Sequence[Shape]  # of its results
-
-    def emit(self, op: str, *inputs: Arg | str, shape: Sequence[int] | None = None, **attributes: Any) -> str:
-        """Add an operation; `shape` is that of the result, if it is not that of the inputs."""
-        return self.run.emit(op, [_name(one) for one in inputs], self.name, shape, **attributes)
-
-    def result(self, op: str, *inputs: Arg | str, **attributes: Any) -> str:
-        """Add the operation that gives the first result."""
-        return self.emit(op, *inputs, shape=self.shapes[0], **attributes)
-
-    def emits(self, op: str, inputs: Sequence[Arg | str], shapes: Sequence[Shape], **attributes: Any) -> list[str]:
-        """Add an operation with several outputs."""
-        return self.run.emits(op, [_name(one) for one in inputs], shapes, self.name, **attributes)
-
-    def constant(self, array: Any) -> str:
-        """An array by name."""
-        return self.run.constant(array)
-
-    def moved(self, x: Arg | str, *order: int) -> str:
-        """The axes in another order."""
-        if list(order) == sorted(order):
-            return _name(x)
-        return self.emit("Transpose", x, perm=list(order))
-
-
-def _name(value: Arg | str) -> str:
-    return value if isinstance(value, str) else value.name
-
-
 def translate(run: Recorded, name: str, args: Any, kwargs: Any, shapes: Sequence[Shape]) -> list[str]:
     """The names of the results of one call."""
-    t = Translation(run, name, shapes)
+    run.where, run.results = name, shapes
     reason, done = "is not supported", len(run.ops)
     if name in FUNCTIONS:
         try:
-            made = FUNCTIONS[name](t, *args, **kwargs)
-            found = _several(made)
+            found = _several(FUNCTIONS[name](run, *args, **kwargs))
             return found + [found[0]] * (len(shapes) - len(found))
         except Unclear as error:
             reason = str(error)
         except (TypeError, ValueError, IndexError, AttributeError):
             reason = "is not supported with these arguments"
         del run.ops[done:]
-    return t.emits("Unsupported", [one.name for one in _refs((args, tuple(kwargs.values())))], shapes, reason=reason)
+    return run.emits("Unsupported", _refs((args, tuple(kwargs.values()))), shapes, reason=reason)
 
 
 def _refs(value: Any) -> list[Arg]:
@@ -103,14 +68,14 @@ def _number(value: Any) -> float:
 # ------------------------------------------------------------------------------------------------ each number by itself
 
 
-def _same(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
+def _same(t: Recorded, x: Arg, *_: Any, **__: Any) -> str:
     return x.name
 
 
 def _each(op: str, names: Sequence[str] = (), **fixed: Any) -> Function:
     """An operation on every number; further arguments are attributes with these names, others are `fixed`."""
 
-    def run(t: Translation, x: Arg, *more: Any, inplace: bool = False, **named: Any) -> str:
+    def run(t: Recorded, x: Arg, *more: Any, inplace: bool = False, **named: Any) -> str:
         given = {**dict(zip(names, more, strict=False)), **named}
         numbers = {key: float(given[key]) for key in names if key in given}
         return t.emit(op, x, **{**fixed, **numbers})
@@ -118,34 +83,24 @@ def _each(op: str, names: Sequence[str] = (), **fixed: Any) -> Function:
     return run
 
 
-def _softplus(t: Translation, x: Arg, beta: float = 1, threshold: float = 20) -> str:
-    if threshold < 15 and beta == 1:
-        raise Unclear(f"is not supported with threshold={threshold}")
-    if beta == 1:
-        return t.emit("Softplus", x)
-    scaled = t.emit("Mul", x, t.constant(np.float32(beta)))
-    return t.emit("Div", t.emit("Softplus", scaled), t.constant(np.float32(beta)))
+def _softplus(t: Recorded, x: Arg, beta: float = 1, threshold: float = 20) -> str:
+    if threshold < 15 or beta != 1:
+        raise Unclear(f"is not supported with beta={beta} and threshold={threshold}")
+    return t.emit("Softplus", x)
 
 
-def _absolute(t: Translation, x: Arg) -> str:
-    """relu(x) + relu(-x)."""
-    return t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x)))
-
-
-def _clip(t: Translation, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
+def _clip(t: Recorded, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
     limits: dict[str, Any] = {key: _number(one) for key, one in (("min", min), ("max", max)) if one is not None}
     return t.emit("Clip", x, **limits)
 
 
-def _prelu(t: Translation, x: Arg, weight: Arg) -> str:
+def _prelu(t: Recorded, x: Arg, weight: Arg) -> str:
     slopes = _array(weight, "slopes")
-    if slopes.size > 1:
-        slopes = slopes.reshape(-1, *[1] * (x.rank - 2))
-    return t.result("PRelu", x, t.constant(slopes))
+    return t.result("PRelu", x, t.constant(slopes.reshape(-1, *[1] * (x.rank - 2)) if slopes.size > 1 else slopes))
 
 
 def _binary(op: str, swapped: bool = False) -> Function:
-    def run(t: Translation, a: Any, b: Any = None, *, other: Any = None, alpha: float = 1, **_: Any) -> str:
+    def run(t: Recorded, a: Any, b: Any = None, *, other: Any = None, alpha: float = 1, **_: Any) -> str:
         b = other if b is None else b
         a, b = (one if isinstance(one, Arg) else t.constant(np.float32(one)) for one in (a, b))
         if alpha != 1:
@@ -155,19 +110,17 @@ def _binary(op: str, swapped: bool = False) -> Function:
     return run
 
 
-def _power(t: Translation, x: Any, exponent: Any = 2) -> str:
+def _power(t: Recorded, x: Any, exponent: Any = 2) -> str:
     return t.emit("Pow", x, t.constant(np.float32(_number(exponent))))
 
 
-def _where(t: Translation, condition: Arg, a: Any, b: Any) -> str:
+def _where(t: Recorded, condition: Arg, a: Any, b: Any) -> str:
     """Where the condition is the same everywhere."""
     if condition.array is None or condition.array.size == 0 or (condition.array != condition.array.flat[0]).any():
         raise Unclear("depends on the numbers of the input, which is not supported")
     chosen = a if condition.array.flat[0] else b
     name = chosen.name if isinstance(chosen, Arg) else t.constant(np.float32(chosen))
-    if t.run.shapes[name] == t.shapes[0]:
-        return name
-    return t.emit("Expand", name, shape=list(t.shapes[0]))
+    return name if t.shapes[name] == t.results[0] else t.emit("Expand", name, shape=list(t.results[0]))
 
 
 # --------------------------------------------------------------------------------------------------- sums and products
@@ -180,114 +133,51 @@ def _array(value: Arg | None, what: str) -> np.ndarray:
     return value.array
 
 
-def _linear(t: Translation, x: Arg, weight: Arg, bias: Arg | None = None) -> str:
+def _linear(t: Recorded, x: Arg, weight: Arg, bias: Arg | None = None) -> str:
     _array(weight, "weights")
     return t.result("Linear", x, weight, *([bias] if bias is not None else []))
 
 
-def _matmul(t: Translation, a: Arg, b: Any = None, other: Any = None, mat2: Any = None) -> str:
+def _matmul(t: Recorded, a: Arg, b: Any = None, other: Any = None, mat2: Any = None) -> str:
     b = next(one for one in (b, other, mat2) if one is not None)
     if b.array is not None and b.rank == 2:
         return t.result("Linear", a, t.constant(b.array.T))
     return t.emit("MatMul", a, b)
 
 
-def _addmm(t: Translation, c: Arg, a: Arg, b: Arg, beta: float = 1, alpha: float = 1) -> str:
-    if beta != 1 or alpha != 1:
-        raise Unclear("is supported with beta = alpha = 1 only")
-    return t.emit("Add", _matmul(t, a, b), c)
-
-
-def _einsum(t: Translation, equation: Any, *operands: Any) -> str:
-    """Sums of products of two tensors that are a matrix product."""
-    a, b = operands[0] if isinstance(operands[0], (tuple, list)) else operands
-    left, right = equation.replace(" ", "").split("->")
-    of_a, of_b = left.split(",")
-    summed = [k for k in of_a if k in of_b and k not in right]
-    batch = [k for k in right if k in of_a and k in of_b]
-    rows, columns = ([k for k in right if k in one and k not in batch] for one in (of_a, of_b))
-    if len(summed) != 1 or len(of_a) != len(batch) + len(rows) + 1 or len(of_b) != len(batch) + len(columns) + 1:
-        raise Unclear("is supported as a matrix product only")
-    if len(rows) > 1 or len(columns) > 1:
-        raise Unclear("is supported as a matrix product only")
-    first = t.moved(a, *(of_a.index(k) for k in [*batch, *rows, *summed]))
-    second = t.moved(b, *(of_b.index(k) for k in [*batch, *summed, *columns]))
-    row, column, gone = len(batch), len(batch) + 1, []
-    if not rows:
-        first = t.emit("Unsqueeze", first, axes=[row])
-        gone.append(row)
-    if not columns:
-        second = t.emit("Unsqueeze", second, axes=[column])
-        gone.append(column)
-    made = t.emit("MatMul", first, second)
-    if gone:
-        made = t.emit("Squeeze", made, axes=gone)
-    order = [*batch, *rows, *columns]
-    return t.moved(made, *(order.index(k) for k in right))
-
-
 def _attention(
-    t: Translation, q: Arg, k: Arg, v: Arg, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    t: Recorded, q: Arg, k: Arg, v: Arg, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> str:  # fmt: skip
     if attn_mask is not None or is_causal or enable_gqa:
         raise Unclear("is not supported with a mask")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    keys = t.moved(k, *range(k.rank - 2), k.rank - 1, k.rank - 2)
+    keys = t.moved(k, k.rank - 1, k.rank - 2)
     scores = t.emit("Mul", t.emit("MatMul", q, keys), t.constant(np.float32(factor)))
     return t.emit("MatMul", t.emit("Softmax", scores, axis=q.rank - 1), v)
 
 
-# The parameters of torch.nn.functional.multi_head_attention_forward, in their order.
-_MULTI_HEAD = (
-    "query", "key", "value", "embed_dim_to_check", "num_heads", "in_proj_weight", "in_proj_bias", "bias_k", "bias_v",
-    "add_zero_attn", "dropout_p", "out_proj_weight", "out_proj_bias", "training", "key_padding_mask", "need_weights",
-    "attn_mask", "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "static_k", "static_v",
-)  # fmt: skip
-
-
-def _multi_head(t: Translation, *given: Any, **named: Any) -> Sequence[str]:
+def _multi_head(
+    t: Recorded, query: Arg, key: Arg, value: Arg, embed_dim: int, heads: int, W: Any, b: Any, bias_k: Any, bias_v: Any,
+    add_zero: bool, dropout: float, Wo: Arg, bo: Any, key_padding_mask: Any = None, **more: Any
+) -> Sequence[str]:  # fmt: skip
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
-    said: dict[str, Any] = dict.fromkeys(_MULTI_HEAD) | dict(zip(_MULTI_HEAD, given, strict=False)) | named
-    query, key, value = said["query"], said["key"], said["value"]
-    if said["add_zero_attn"] or any(said[name] is not None for name in ("bias_k", "static_k", "static_v")):
-        raise Unclear("is not supported with add_bias_kv, add_zero_attn or static keys")
-    padding = said["key_padding_mask"]
-    if padding is not None and (padding.array is None or padding.array.any()):
+    if W is None or bias_k is not None or add_zero or more.get("attn_mask") is not None:
+        raise Unclear("is supported without masks, kdim, vdim, add_bias_kv and add_zero_attn only")
+    if key_padding_mask is not None and _array(key_padding_mask, "a mask").any():
         raise Unclear("is not supported with a mask of the padding")
-    if said["use_separate_proj_weight"]:
-        matrices = [said[f"{name}_proj_weight"].array for name in "qkv"]
-    else:
-        matrices = np.split(said["in_proj_weight"].array, 3)
-    biases: Any = [None] * 4
-    if said["in_proj_bias"] is not None:
-        biases[:3] = np.split(said["in_proj_bias"].array, 3)
-    if said["out_proj_bias"] is not None:
-        biases[3] = said["out_proj_bias"].array
-    Wq, Wk, Wv = matrices
-    bq, bk, bv, bo = biases
-    Wo, causal = np.asarray(said["out_proj_weight"].array), _is_causal(said["attn_mask"])
-    layer = MultiHeadAttention(Wq, Wk, Wv, Wo, bq, bk, bv, bo, said["num_heads"], causal)
+    Wq, Wk, Wv = np.split(W.array, 3)
+    biases: Any = [None] * 3 if b is None else np.split(b.array, 3)
+    bq, bk, bv = biases
+    last: Any = None if bo is None else bo.array
+    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, last, heads)
     inputs = [query, value] if key.name == value.name else [query, value, key]
-    made = t.result("Attention", *inputs, layer=layer)
-    return [made, *_unused(t, query, "gives its weights, which nothing may use")]
+    return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
 
 
-def _is_causal(mask: Arg | None) -> bool:
-    """Whether a mask hides the later steps; an exception where it hides others."""
-    if mask is None:
-        return False
-    if mask.array is None or mask.rank != 2:
-        raise Unclear("is supported with a causal mask only")
-    seen = ~mask.array if mask.array.dtype == bool else mask.array == 0
-    if not seen.all() and not np.array_equal(seen, np.tril(np.ones_like(seen))):
-        raise Unclear("is supported with a causal mask only")
-    return not seen.all()
-
-
-def _unused(t: Translation, x: Arg, reason: str) -> list[str]:
+def _unused(t: Recorded, x: Arg, reason: str) -> list[str]:
     """The second result of a function, which is not supported."""
-    return [t.emit("Unsupported", x, reason=reason, shape=shape) for shape in t.shapes[1:]]
+    return [t.emit("Unsupported", x, reason=reason, shape=shape) for shape in t.results[1:]]
 
 
 # --------------------------------------------------------------------------------------------------------------- axes
@@ -305,69 +195,62 @@ def _listed(given: Sequence[Any], named: Mapping[str, Any]) -> Any:
     return found[0] if isinstance(found[0], (tuple, list)) else found
 
 
-def _reshape(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
-    if x.shape == t.shapes[0]:
-        return x.name
-    return t.emit("Reshape", x, shape=list(t.shapes[0]))
+def _reshape(t: Recorded, x: Arg, *_: Any, **__: Any) -> str:
+    return x.name if x.shape == t.results[0] else t.emit("Reshape", x, shape=list(t.results[0]))
 
 
-def _squeeze(t: Translation, x: Arg, dim: Any = None) -> str:
+def _squeeze(t: Recorded, x: Arg, dim: Any = None) -> str:
     axes = [k for k in _axes(x, dim) if x.shape[k] == 1]
     return t.emit("Squeeze", x, axes=axes) if axes else x.name
 
 
-def _transpose(t: Translation, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -> str:
+def _permuted(t: Recorded, x: Arg, order: Sequence[int]) -> str:
+    return x.name if list(order) == sorted(order) else t.emit("Transpose", x, perm=list(order))
+
+
+def _transpose(t: Recorded, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -> str:
     order = list(range(x.rank))
-    if x.rank < 2:
-        return x.name
-    a, b = x.axis(dim0), x.axis(dim1)
-    order[a], order[b] = order[b], order[a]
-    return t.moved(x, *order)
+    if x.rank > 1:
+        a, b = x.axis(dim0), x.axis(dim1)
+        order[a], order[b] = b, a
+    return _permuted(t, x, order)
 
 
-def _permute(t: Translation, x: Arg, *dims: Any, **named: Any) -> str:
-    return t.moved(x, *(x.axis(k) for k in _listed(dims, named)))
+def _permute(t: Recorded, x: Arg, *dims: Any, **named: Any) -> str:
+    return _permuted(t, x, [x.axis(k) for k in _listed(dims, named)])
 
 
-def _movedim(t: Translation, x: Arg, source: int, destination: int) -> str:
-    order = [k for k in range(x.rank) if k != x.axis(source)]
-    order.insert(x.axis(destination), x.axis(source))
-    return t.moved(x, *order)
-
-
-def _expand(t: Translation, x: Arg, *_: Any, **__: Any) -> str:
+def _expand(t: Recorded, x: Arg, *_: Any, **__: Any) -> str:
     """expand, repeat and tile: a repetition of axes of length 1, or of nothing."""
-    shape = t.shapes[0]
+    shape = t.results[0]
     before = (1,) * (len(shape) - x.rank) + x.shape
     if any(n not in (1, m) for n, m in zip(before, shape, strict=True)):
         raise Unclear("repeats an axis that is longer than 1")
     return x.name if x.shape == shape else t.emit("Expand", x, shape=list(shape))
 
 
-def _concat(t: Translation, parts: Any, dim: Any = 0, **named: Any) -> str:
+def _concat(t: Recorded, parts: Any, dim: Any = 0, **named: Any) -> str:
     axis = int(named.get("axis", dim))
-    return t.emit("Concat", *[part for part in parts if part.shape != (0,)], axis=axis % len(t.shapes[0]))
+    return t.emit("Concat", *[part for part in parts if part.shape != (0,)], axis=axis % len(t.results[0]))
 
 
-def _flip(t: Translation, x: Arg, *dims: Any, **named: Any) -> str:
+def _flip(t: Recorded, x: Arg, *dims: Any, **named: Any) -> str:
     axes = _axes(x, _listed(dims, named))
     n = len(axes)
     return t.emit("Slice", x, axes=axes, starts=[-1] * n, ends=[-(2**31)] * n, steps=[-1] * n)
 
 
-def _narrow(t: Translation, x: Arg, dim: int, start: Any, length: int) -> str:
+def _narrow(t: Recorded, x: Arg, dim: int, start: Any, length: int) -> str:
     begin = int(_number(start))
-    return t.run.some(x.name, x.axis(dim), begin, begin + length)
+    return t.some(x.name, x.axis(dim), begin, begin + length)
 
 
-def _index_select(t: Translation, x: Arg, dim: int, index: Arg) -> str:
-    places = _positions(index)
-    if np.array_equal(places, np.arange(x.shape[dim])):
-        return x.name
-    return t.emit("Gather", x, axis=x.axis(dim), index=places)
+def _index_select(t: Recorded, x: Arg, dim: int, index: Arg) -> str:
+    is_all = np.array_equal(_positions(index), np.arange(x.shape[dim]))
+    return x.name if is_all else t.emit("Gather", x, axis=x.axis(dim), index=_positions(index))
 
 
-def _gather(t: Translation, x: Arg, dim: int, index: Arg, **_: Any) -> str:
+def _gather(t: Recorded, x: Arg, dim: int, index: Arg, **_: Any) -> str:
     """The same position for every number."""
     axis = x.axis(dim)
     if index.array is None or index.shape[axis] != 1 or (index.array != index.array.flat[0]).any():
@@ -385,33 +268,27 @@ def _items(x: Arg, index: Any) -> list[Any]:
     return items
 
 
-def _get(t: Translation, x: Arg, index: Any) -> str:
+def _get(t: Recorded, x: Arg, index: Any) -> str:
     """x[...]: positions, slices, None and Ellipsis, and x[arange(N), position]."""
     items, name, axis = _items(x, index), x.name, 0
     arrays = [one for one in items if isinstance(one, (Arg, list)) and np.ndim(_positions(one))]
     for item in items:
         if item is None:
             name = t.emit("Unsqueeze", name, axes=[axis])
-            axis += 1
         elif isinstance(item, slice):
             limits = [None if one is None else int(_number(one)) for one in (item.start, item.stop, item.step)]
-            name = t.run.some(name, axis, limits[0], limits[1], limits[2] or 1)
-            axis += 1
-        elif isinstance(item, (Arg, list)) and np.ndim(_positions(item)):
-            positions = _positions(item)
-            if positions.dtype == bool:
-                raise Unclear("takes positions by a condition, which is not supported")
-            if len(arrays) == 1:
-                name = t.emit("Gather", name, axis=axis, index=positions)
-                axis += 1
-            elif len(arrays) == 2 and np.array_equal(positions, np.arange(t.run.shapes[name][axis])):
-                axis += 1  # every sequence, and one step of each
-            elif (positions != positions[0]).any():
+            name = t.some(name, axis, limits[0], limits[1], limits[2] or 1)
+        elif not any(item is one for one in arrays):
+            name, axis = t.emit("Gather", name, axis=axis, index=int(_number(item))), axis - 1
+        elif _positions(item).dtype == bool:
+            raise Unclear("takes positions by a condition, which is not supported")
+        elif len(arrays) == 1:
+            name = t.emit("Gather", name, axis=axis, index=_positions(item))
+        elif not np.array_equal(_positions(item), np.arange(t.shapes[name][axis])):  # one step of each sequence
+            if len(arrays) > 2 or (_positions(item) != _positions(item)[0]).any():
                 raise Unclear("takes another step of each sequence, which is not supported")
-            else:
-                name = t.emit("Gather", name, axis=axis, index=int(positions[0]))
-        else:
-            name = t.emit("Gather", name, axis=axis, index=int(_number(item)))
+            name, axis = t.emit("Gather", name, axis=axis, index=int(_positions(item)[0])), axis - 1
+        axis += 1
     return name
 
 
@@ -421,7 +298,7 @@ def _positions(item: Any) -> np.ndarray:
     return np.asarray(item.array if isinstance(item, Arg) else item)
 
 
-def _set(t: Translation, x: Arg, index: Any, value: Any) -> str:
+def _set(t: Recorded, x: Arg, index: Any, value: Any) -> str:
     """x[:, position] = value."""
     items = _items(x, index)
     places = [k for k, one in enumerate(items) if not (isinstance(one, slice) and one == slice(None))]
@@ -434,14 +311,14 @@ def _set(t: Translation, x: Arg, index: Any, value: Any) -> str:
 
 
 def _reduce(op: str) -> Function:
-    def run(t: Translation, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> str:
+    def run(t: Recorded, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> str:
         axes = _axes(x, named.get("axis", dim))
         return t.result(op, x, axes=axes, keepdims=int(named.get("keepdims", keepdim)))
 
     return run
 
 
-def _maximum(t: Translation, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+def _maximum(t: Recorded, x: Arg, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
     if isinstance(dim, Arg) or "other" in named:
         return t.emit("Max", x, named.get("other", dim))
     made = _reduce("ReduceMax")(t, x, dim, keepdim)
@@ -449,7 +326,7 @@ def _maximum(t: Translation, x: Arg, dim: Any = None, keepdim: bool = False, **n
 
 
 def _softmax(op: str) -> Function:
-    def run(t: Translation, x: Arg, dim: Any = None, *_: Any, **__: Any) -> str:
+    def run(t: Recorded, x: Arg, dim: Any = None, *_: Any, **__: Any) -> str:
         if dim is None:
             dim = 0 if x.rank in (0, 1, 3) else 1
         return t.emit(op, x, axis=x.axis(dim))
@@ -460,20 +337,20 @@ def _softmax(op: str) -> Function:
 # --------------------------------------------------------------------------------------------------------------- layers
 
 
-def _embedding(t: Translation, ids: Arg, weight: Arg, *_: Any, max_norm: Any = None, **__: Any) -> str:
+def _embedding(t: Recorded, ids: Arg, weight: Arg, *_: Any, max_norm: Any = None, **__: Any) -> str:
     _array(weight, "vectors")
     if max_norm is not None:
         raise Unclear("is not supported with max_norm")
     return _embedded(t, ids.name, weight)
 
 
-def _embedded(t: Translation, ids: str, weight: Arg) -> str:
+def _embedded(t: Recorded, ids: str, weight: Arg) -> str:
     """The vectors of an input, of which then the same is taken as was of the token ids."""
-    made_by = next((op for op in t.run.ops if ids in op.outputs), None)
+    made_by = next((op for op in t.ops if ids in op.outputs), None)
     if made_by is not None and made_by.op in ("Add", "Sub"):
-        return _embedded(t, made_by.inputs[0], _shifted(t, made_by, weight))
+        raise Unclear("looks up token ids that are computed")
     if made_by is None or made_by.op not in ("Gather", "Slice", "Squeeze", "Unsqueeze", "Transpose", "Reshape"):
-        return t.emit("Embedding", weight, ids, shape=(*t.run.shapes[ids], weight.shape[1]))
+        return t.emit("Embedding", weight, ids, shape=(*t.shapes[ids], weight.shape[1]))
     attributes = dict(made_by.attributes)
     if "perm" in attributes:
         attributes["perm"] = [*attributes["perm"], len(attributes["perm"])]
@@ -482,23 +359,12 @@ def _embedded(t: Translation, ids: str, weight: Arg) -> str:
     return t.emit(made_by.op, _embedded(t, made_by.inputs[0], weight), **attributes)
 
 
-def _shifted(t: Translation, made_by: Op, weight: Arg) -> Arg:
-    """The table of token ids to which a number is added before they are looked up."""
-    number = t.run.arrays.get(made_by.inputs[1])
-    if number is None or number.size != 1:
-        raise Unclear("takes token ids that are computed from several inputs")
-    shift = int(number.item()) * (1 if made_by.op == "Add" else -1)
-    table = _array(weight, "vectors")
-    table = table[shift:] if shift >= 0 else np.concatenate([np.zeros_like(table[:1]).repeat(-shift, 0), table])
-    return Arg(t.constant(table), table.shape, "f", table)
-
-
-def _one_hot(t: Translation, ids: Arg, num_classes: int = -1) -> str:
+def _one_hot(t: Recorded, ids: Arg, num_classes: int = -1) -> str:
     """A lookup in the identity matrix."""
     if num_classes < 1:
         raise Unclear("is supported with num_classes only")
     table = np.eye(num_classes, dtype=np.float32)
-    return _embedded(t, ids.name, Arg(t.constant(table), table.shape, "f", table))
+    return _embedded(t, ids.name, Arg(t.constant(table), table.shape, table))
 
 
 def _numbers(value: Any) -> list[int]:
@@ -506,7 +372,7 @@ def _numbers(value: Any) -> list[int]:
 
 
 def _conv1d(
-    t: Translation, x: Arg, weight: Arg, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    t: Recorded, x: Arg, weight: Arg, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> str:  # fmt: skip
     step, wide = _numbers(stride), _numbers(dilation)
@@ -520,28 +386,26 @@ def _conv1d(
 
 
 def _max_pool(
-    t: Translation, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    return _pooled(t, "MaxPool", x, kernel_size, stride, padding, ceil_mode, dilations=_numbers(dilation))
+    t: Recorded, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *_: Any, **__: Any
+) -> Any:
+    return _pooled(t, "MaxPool", x, kernel_size, stride, padding, dilations=_numbers(dilation))
 
 
 def _avg_pool(
-    t: Translation, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    t: Recorded, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    return _pooled(t, "AveragePool", x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+    return _pooled(t, "AveragePool", x, kernel_size, stride, padding, count_include_pad=count_include_pad)
 
 
-def _pooled(t: Translation, op: str, x: Arg, size: Any, stride: Any, padding: Any, ceil: bool, **more: Any) -> str:
-    kernel = _numbers(size)
+def _pooled(t: Recorded, op: str, x: Arg, size: Any, stride: Any, padding: Any, **more: Any) -> str:
+    kernel, pads = _numbers(size), _numbers(padding) * 2
     step = kernel if stride is None or stride == () else _numbers(stride)
-    pads = _numbers(padding) * 2
-    return t.result(op, x, kernel_shape=kernel, strides=step, pads=pads, ceil_mode=int(ceil), **more)
+    return t.result(op, x, kernel_shape=kernel, strides=step, pads=pads, ceil_mode=0, **more)
 
 
 def _adaptive(op: str) -> Function:
-    def run(t: Translation, x: Arg, output_size: Any, *_: Any, **__: Any) -> str:
+    def run(t: Recorded, x: Arg, output_size: Any, *_: Any, **__: Any) -> str:
         if _numbers(output_size) != [1]:
             raise Unclear("is supported with an output of 1 step only")
         return t.result(op, x, axes=[x.rank - 1], keepdims=1)
@@ -550,7 +414,7 @@ def _adaptive(op: str) -> Function:
 
 
 def _batch_norm(
-    t: Translation, x: Arg, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    t: Recorded, x: Arg, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> str:  # fmt: skip
     if training or running_mean is None:
@@ -560,14 +424,14 @@ def _batch_norm(
 
 
 def _layer_norm(
-    t: Translation, x: Arg, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, **_: Any
+    t: Recorded, x: Arg, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, **_: Any
 ) -> str:
     shape = tuple(_numbers(normalized_shape))
     gamma, beta = _scale_and_shift(t, shape, weight, bias)
     return t.result("LayerNormalization", x, gamma, beta, axis=-len(shape), epsilon=float(eps))
 
 
-def _scale_and_shift(t: Translation, shape: Shape, weight: Any, bias: Any) -> list[Any]:
+def _scale_and_shift(t: Recorded, shape: Shape, weight: Any, bias: Any) -> list[Any]:
     """The arrays of a norm, which may have none."""
     return [one or t.constant(np.full(shape, c, np.float32)) for one, c in ((weight, 1), (bias, 0))]
 
@@ -575,15 +439,15 @@ def _scale_and_shift(t: Translation, shape: Shape, weight: Any, bias: Any) -> li
 # ----------------------------------------------------------------------------------------------------- recurrent layers
 
 
-def _cell_of(t: Translation, make: Any, weights: Sequence[Any]) -> Cell:
+def _cell_of(t: Recorded, make: Any, weights: Sequence[Any]) -> Cell:
     """The cell with these weights, biases and perhaps projection, once for each run."""
     given = [one for one in weights if one is not None]
     key = (str(make), *(one.name for one in given))
-    if key not in t.run.cells:
+    if key not in t.cells:
         U, W, *more = (_array(one, "weights") for one in given)
         projection = {"projection": more.pop()} if len(more) % 2 else {}
-        t.run.cells[key] = make(U, W, more, **projection)
-    return t.run.cells[key]
+        t.cells[key] = make(U, W, more, **projection)
+    return t.cells[key]
 
 
 def _widths(cell: Cell) -> list[int]:
@@ -594,54 +458,44 @@ def _widths(cell: Cell) -> list[int]:
 def _recurrent(make: Any) -> Function:
     """lstm, gru, rnn_tanh and rnn_relu, of a series or of packed ones."""
 
-    def run(t: Translation, x: Arg, *args: Any) -> list[str]:
-        packed = isinstance(args[1], (tuple, list, Arg)) and isinstance(args[2], (tuple, list))
-        first, single = False, False
-        if packed:
-            sizes, hx, params, _, depth, _, _, two_way = args
-            steps, N = len(sizes.array), int(sizes.array[0])
-            if (sizes.array != N).any():
+    def run(t: Recorded, x: Arg, *args: Any) -> list[str]:
+        is_packed = isinstance(args[2], (tuple, list))
+        hx, params, _, depth, _, _, two_way = args[is_packed : is_packed + 7]
+        is_single, value, states = x.rank == 2 and not is_packed, x.name, _several(hx)
+        if is_packed:
+            steps, N = len(args[0].array), int(args[0].array[0])
+            if (args[0].array != N).any():
                 raise Unclear("packs sequences of different lengths")
             value = t.emit("Reshape", x, shape=[steps, N, x.shape[1]])
-        else:
-            hx, params, _, depth, _, _, two_way, first = args
-            single = x.rank == 2
-            value = x.name
-            if single:
-                value = t.emit("Unsqueeze", value, axes=[1])
-            elif first:
-                value = t.moved(value, 1, 0, 2)
-        states = _several(hx)
-        if single:
-            states = [t.emit("Unsqueeze", one, axes=[1]) for one in states]
-        ways = 2 if two_way else 1
+        elif is_single:
+            value, *states = [t.emit("Unsqueeze", one, axes=[1]) for one in (x, *states)]
+        elif args[-1]:  # batch_first
+            value = t.moved(x, 1, 0)
+        ways = 1 + bool(two_way)
         each = len(params) // (depth * ways)
         cells = [_cell_of(t, make, params[k : k + each]) for k in range(0, len(params), each)]
-        finals: list[list[str]] = [[] for _ in states]
+        layers: list[list[str]] = []  # the final states of each
         for k in range(0, len(cells), ways):
-            starts = [_name(one) for one in states]
+            starts = states
             if depth > 1:
-                starts = [t.emit("Slice", one, axes=[0], starts=[k], ends=[k + ways], steps=[1]) for one in starts]
-            value, *last = _layer(t, value, cells[k : k + ways], starts)
-            for found, one in zip(finals, last, strict=True):
-                found.append(one)
-        if packed:
-            value = t.emit("Reshape", value, shape=[steps * N, t.run.shapes[value][2]])
-        elif single:
-            value = t.emit("Squeeze", value, axes=[1])
-        elif first:
-            value = t.moved(value, 1, 0, 2)
-        ends = [found[0] if depth == 1 else t.emit("Concat", *found, axis=0) for found in finals]
-        if single:
-            ends = [t.emit("Squeeze", one, axes=[1]) for one in ends]
-        return [value, *ends]
+                starts = [t.emit("Slice", one, axes=[0], starts=[k], ends=[k + ways], steps=[1]) for one in states]
+            value, *ends = _layer(t, value, cells[k : k + ways], starts)
+            layers.append(ends)
+        finals = [one[0] if depth == 1 else t.emit("Concat", *one, axis=0) for one in zip(*layers, strict=True)]
+        if is_packed:
+            value = t.emit("Reshape", value, shape=[steps * N, t.shapes[value][2]])
+        elif is_single:
+            value, *finals = [t.emit("Squeeze", one, axes=[1]) for one in (value, *finals)]
+        elif args[-1]:
+            value = t.moved(value, 1, 0)
+        return [value, *finals]
 
     return run
 
 
-def _layer(t: Translation, x: str, cells: Sequence[Cell], starts: Sequence[str]) -> list[str]:
+def _layer(t: Recorded, x: str, cells: Sequence[Cell], starts: Sequence[Arg | str]) -> list[str]:
     """One layer in one or two directions of a series (T, N, F): the series, and the final states (ways, N, H)."""
-    steps, N, _ = t.run.shapes[x]
+    steps, N, _ = t.shapes[x]
     widths = _widths(cells[0])
     if steps == 1 and len(cells) == 1:  # perhaps one of a loop
         given = [t.emit("Squeeze", one, axes=[0]) for one in (x, *starts)]
@@ -656,28 +510,27 @@ def _layer(t: Translation, x: str, cells: Sequence[Cell], starts: Sequence[str])
 def _cell(make: Any) -> Function:
     """lstm_cell, gru_cell and the like: one step, which may be one of a loop."""
 
-    def run(t: Translation, x: Arg, hx: Any, *weights: Any) -> list[str]:
+    def run(t: Recorded, x: Arg, hx: Any, *weights: Any) -> list[str]:
         states = _several(hx)
-        return t.emits("CellStep", [x, *states], t.shapes, cell=_cell_of(t, make, weights))
+        return t.emits("CellStep", [x, *states], t.results, cell=_cell_of(t, make, weights))
 
     return run
 
 
-def _pack(t: Translation, x: Arg, lengths: Arg, batch_first: bool) -> list[str]:
+def _pack(t: Recorded, x: Arg, lengths: Arg, batch_first: bool) -> list[str]:
     """Sequences that are all of one length, as those of a probe are: (T N, F), and the number of each step."""
     N, steps = x.shape[:2] if batch_first else x.shape[1::-1]
     if lengths.array is None or (lengths.array != steps).any():
         raise Unclear("packs sequences of different lengths")
-    value = t.moved(x, 1, 0, *range(2, x.rank)) if batch_first else x.name
-    rows = t.emit("Reshape", value, shape=list(t.shapes[0]))
+    value = t.moved(x, 1, 0) if batch_first else x.name
+    rows = t.emit("Reshape", value, shape=list(t.results[0]))
     return [rows, t.constant(np.full(steps, N))]
 
 
-def _unpack(t: Translation, x: Arg, sizes: Arg, batch_first: bool, *_: Any) -> list[str]:
+def _unpack(t: Recorded, x: Arg, sizes: Arg, batch_first: bool, *_: Any) -> list[str]:
     steps, N = len(_positions(sizes)), int(_positions(sizes)[0])
-    shape = [steps, N, *x.shape[1:]]
-    value = t.emit("Reshape", x, shape=shape)
-    return [t.moved(value, 1, 0, *range(2, len(shape))) if batch_first else value, t.constant(np.full(N, steps))]
+    value = t.emit("Reshape", x, shape=[steps, N, *x.shape[1:]])
+    return [t.moved(value, 1, 0) if batch_first else value, t.constant(np.full(N, steps))]
 
 
 _SAME = (
@@ -695,14 +548,10 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(_SAME, _same),
     **{name: _each(op) for name, op in _EACH.items()},
     "elu": _each("Elu", ["alpha"]),
-    "celu": _each("Celu", ["alpha"]),
     "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
-    "relu6": _each("Clip", min=0.0, max=6.0),
     "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
-    "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
-    "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
     "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
-    **dict.fromkeys(("abs", "absolute", "__abs__"), _absolute),
+    "abs": lambda t, x: t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x))),
     "softplus": _softplus,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
@@ -718,26 +567,22 @@ FUNCTIONS: dict[str, Function] = {
     "masked_fill": lambda t, x, mask, value: _where(t, mask, value, x),
     "linear": _linear,
     **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv"), _matmul),
-    "addmm": _addmm,
-    "einsum": _einsum,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head,
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as", "ravel"), _reshape),
     "squeeze": _squeeze,
     "unsqueeze": lambda t, x, dim: t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)]),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "T"), _transpose),
-    "mT": lambda t, x, *_: _transpose(t, x, -1, -2),
     "permute": _permute,
-    "movedim": _movedim,
+    "movedim": lambda t, x, source, destination: t.moved(x, x.axis(source), x.axis(destination)),
     **dict.fromkeys(("expand", "expand_as", "repeat", "tile", "broadcast_to", "repeat_interleave"), _expand),
     **dict.fromkeys(("cat", "concat", "concatenate"), _concat),
-    "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.shapes[0])),
-    "hstack": lambda t, parts: t.emit("Concat", *parts, axis=min(1, parts[0].rank - 1)),
+    "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.results[0])),
     "flip": _flip,
     "select": lambda t, x, dim, index: t.emit("Gather", x, axis=x.axis(dim), index=int(index)),
     "narrow": _narrow,
-    "index_select": _index_select,
     "gather": _gather,
+    "index_select": _index_select,
     "__getitem__": _get,
     "__setitem__": _set,
     "mean": _reduce("ReduceMean"),

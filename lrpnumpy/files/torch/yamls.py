@@ -34,59 +34,48 @@ def parse(source: Source, where: str, content: bytes) -> Any:
         raise source.error(where, f"is {len(content):,} bytes of YAML, over the limit of {MAX_YAML:,}")
     with source.guard(where, "is not YAML"):
         events = yaml.parse(content.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        return _Document(source, where, events).read()
+        return _document(source, where, events)
 
 
-class _Document:
-    """The events of a text, turned into data one after the other."""
+def _document(source: Source, where: str, events: Iterator[Any]) -> Any:
+    """The only document of a text, from its events."""
 
-    def __init__(self, source: Source, where: str, events: Iterator[Any]) -> None:
-        self.source, self.where, self.events = source, where, events
+    def following() -> tuple[str, Any]:
+        source.budget.visit(where)
+        event = next(events)
+        return type(event).__name__.removesuffix("Event"), event
 
-    def read(self) -> Any:
-        """The only document."""
-        kinds = [self.kind(self.next()) for _ in range(2)]
-        if kinds != ["StreamStart", "DocumentStart"]:
-            raise self.source.error(self.where, "has no document")
-        found = self.value(self.next(), 0)
-        if [self.kind(self.next()) for _ in range(2)] != ["DocumentEnd", "StreamEnd"]:
-            raise self.source.error(self.where, "must have one document, it has several")
-        return found
-
-    def next(self) -> Any:
-        """The next event, counted."""
-        self.source.budget.visit(self.where)
-        return next(self.events)
-
-    def kind(self, event: Any) -> str:
-        """Its name."""
-        return type(event).__name__.removesuffix("Event")
-
-    def value(self, event: Any, depth: int) -> Any:
-        """What begins with this event."""
-        self.source.budget.level(self.where, depth)
-        kind = self.kind(event)
+    def value(kind: str, event: Any, depth: int) -> Any:
+        source.budget.level(where, depth)
         if kind == "Alias" or event.anchor is not None or event.tag not in (None, "!"):
-            raise self.source.error(self.where, "has an anchor, an alias or a tag, which are not read")
+            raise source.error(where, "has an anchor, an alias or a tag, which are not read")
         if kind == "Scalar":
-            return self.scalar(event.value) if event.implicit[0] else event.value  # in quotes it is a string
+            return _scalar(event.value) if event.implicit[0] else event.value  # in quotes it is a string
         if kind == "SequenceStart":
             items = []
-            while self.kind(event := self.next()) != "SequenceEnd":
-                items.append(self.value(event, depth + 1))
+            while (item := following())[0] != "SequenceEnd":
+                items.append(value(*item, depth + 1))
             return items
         entries: dict[Any, Any] = {}
-        while self.kind(event := self.next()) != "MappingEnd":
-            key = self.value(event, depth + 1)
+        while (item := following())[0] != "MappingEnd":
+            key = value(*item, depth + 1)
             if not isinstance(key, (str, int, float, type(None))) or key in entries:
-                raise self.source.error(self.where, "has a key that is not a string or number, or that occurs twice")
-            entries[key] = self.value(self.next(), depth + 1)
+                raise source.error(where, "has a key that is not a string or number, or that occurs twice")
+            entries[key] = value(*following(), depth + 1)
         return entries
 
-    def scalar(self, text: str) -> Any:
-        """A word, a number, or a string."""
-        if text in _WORDS:
-            return _WORDS[text]
-        if len(text) <= _DIGITS and _INTEGER.fullmatch(text):
-            return int(text)
-        return float(text) if len(text) <= _DIGITS and _FLOAT.fullmatch(text) else text
+    if [following()[0], following()[0]] != ["StreamStart", "DocumentStart"]:
+        raise source.error(where, "has no document")
+    found = value(*following(), 0)
+    if [following()[0], following()[0]] != ["DocumentEnd", "StreamEnd"]:
+        raise source.error(where, "must have one document, it has several")
+    return found
+
+
+def _scalar(text: str) -> Any:
+    """A word, a number, or a string."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) <= _DIGITS and _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if len(text) <= _DIGITS and _FLOAT.fullmatch(text) else text
