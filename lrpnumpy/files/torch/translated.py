@@ -89,6 +89,11 @@ def _softplus(t: Recorded, x: Arg, beta: float = 1, threshold: float = 20) -> st
     return t.emit("Softplus", x)
 
 
+def _absolute(t: Recorded, x: Arg) -> str:
+    """relu(x) + relu(-x)."""
+    return t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x)))
+
+
 def _clip(t: Recorded, x: Arg, min: Any = None, max: Any = None, inplace: bool = False, **_: Any) -> str:
     limits: dict[str, Any] = {key: _number(one) for key, one in (("min", min), ("max", max)) if one is not None}
     return t.emit("Clip", x, **limits)
@@ -145,6 +150,30 @@ def _matmul(t: Recorded, a: Arg, b: Any = None, other: Any = None, mat2: Any = N
     return t.emit("MatMul", a, b)
 
 
+def _einsum(t: Recorded, equation: str, *operands: Any) -> str:
+    """Sums of products of two tensors that are a matrix product."""
+    a, b = _several(operands[0]) if len(operands) == 1 else operands
+    left, right = equation.replace(" ", "").split("->")
+    of_a, of_b = left.split(",")
+    summed = [k for k in of_a if k in of_b and k not in right]
+    batch = [k for k in right if k in of_a and k in of_b]
+    rows, columns = ([k for k in right if k in one and k not in batch] for one in (of_a, of_b))
+    first, second = [*batch, *rows, *summed], [*batch, *summed, *columns]
+    if {*first} != {*of_a} or {*second} != {*of_b} or len(summed) != 1 or max(len(rows), len(columns)) > 1:
+        raise Unclear("is supported as a matrix product only")
+    x, y = (_permuted(t, one, [of.index(k) for k in order]) for one, of, order in ((a, of_a, first), (b, of_b, second)))
+    at, gone = len(batch), []
+    if not rows:
+        x, gone = t.emit("Unsqueeze", x, axes=[at]), [at]
+    if not columns:
+        y, gone = t.emit("Unsqueeze", y, axes=[at + 1]), [*gone, at + 1]
+    made, order = t.emit("MatMul", x, y), [*batch, *rows, *columns]
+    if gone:
+        made = t.emit("Squeeze", made, axes=gone)
+    perm = [order.index(k) for k in right]
+    return made if perm == sorted(perm) else t.emit("Transpose", made, perm=perm)
+
+
 def _attention(
     t: Recorded, q: Arg, k: Arg, v: Arg, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
@@ -162,17 +191,28 @@ def _multi_head(
     add_zero: bool, dropout: float, Wo: Arg, bo: Any, key_padding_mask: Any = None, **more: Any
 ) -> Sequence[str]:  # fmt: skip
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
-    if W is None or bias_k is not None or add_zero or more.get("attn_mask") is not None:
-        raise Unclear("is supported without masks, kdim, vdim, add_bias_kv and add_zero_attn only")
+    if W is None or bias_k is not None or add_zero:
+        raise Unclear("is supported without kdim, vdim, add_bias_kv and add_zero_attn only")
     if key_padding_mask is not None and _array(key_padding_mask, "a mask").any():
         raise Unclear("is not supported with a mask of the padding")
     Wq, Wk, Wv = np.split(W.array, 3)
     biases: Any = [None] * 3 if b is None else np.split(b.array, 3)
     bq, bk, bv = biases
     last: Any = None if bo is None else bo.array
-    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, last, heads)
+    causal = _is_causal(more.get("attn_mask"))
+    layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, last, heads, causal)
     inputs = [query, value] if key.name == value.name else [query, value, key]
     return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
+
+
+def _is_causal(mask: Arg | None) -> bool:
+    """Whether a mask hides the later steps."""
+    if mask is None:
+        return False
+    hidden = _array(mask, "a mask") != 0
+    if not np.array_equal(hidden, np.triu(np.ones(hidden.shape), 1)):
+        raise Unclear("is supported with a causal mask only")
+    return True
 
 
 def _unused(t: Recorded, x: Arg, reason: str) -> list[str]:
@@ -386,22 +426,23 @@ def _conv1d(
 
 
 def _max_pool(
-    t: Recorded, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *_: Any, **__: Any
-) -> Any:
-    return _pooled(t, "MaxPool", x, kernel_size, stride, padding, dilations=_numbers(dilation))
+    t: Recorded, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    return _pooled(t, "MaxPool", x, kernel_size, stride, padding, ceil_mode, dilations=_numbers(dilation))
 
 
 def _avg_pool(
     t: Recorded, x: Arg, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    return _pooled(t, "AveragePool", x, kernel_size, stride, padding, count_include_pad=count_include_pad)
+    return _pooled(t, "AveragePool", x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
 
 
-def _pooled(t: Recorded, op: str, x: Arg, size: Any, stride: Any, padding: Any, **more: Any) -> str:
+def _pooled(t: Recorded, op: str, x: Arg, size: Any, stride: Any, padding: Any, ceil: bool, **more: Any) -> str:
     kernel, pads = _numbers(size), _numbers(padding) * 2
     step = kernel if stride is None or stride == () else _numbers(stride)
-    return t.result(op, x, kernel_shape=kernel, strides=step, pads=pads, ceil_mode=0, **more)
+    return t.result(op, x, kernel_shape=kernel, strides=step, pads=pads, ceil_mode=int(ceil), **more)
 
 
 def _adaptive(op: str) -> Function:
@@ -548,10 +589,14 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(_SAME, _same),
     **{name: _each(op) for name, op in _EACH.items()},
     "elu": _each("Elu", ["alpha"]),
+    "celu": _each("Celu", ["alpha"]),
+    "relu6": _each("Clip", min=0.0, max=6.0),
+    "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
+    "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
     "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
     "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
     "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
-    "abs": lambda t, x: t.emit("Add", t.emit("Relu", x), t.emit("Relu", t.emit("Neg", x))),
+    **dict.fromkeys(("abs", "absolute", "__abs__"), _absolute),
     "softplus": _softplus,
     "prelu": _prelu,
     **dict.fromkeys(("clamp", "clip"), _clip),
@@ -567,17 +612,21 @@ FUNCTIONS: dict[str, Function] = {
     "masked_fill": lambda t, x, mask, value: _where(t, mask, value, x),
     "linear": _linear,
     **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv"), _matmul),
+    "addmm": lambda t, c, a, b: t.emit("Add", _matmul(t, a, b), c),
+    "einsum": _einsum,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head,
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as", "ravel"), _reshape),
     "squeeze": _squeeze,
     "unsqueeze": lambda t, x, dim: t.emit("Unsqueeze", x, axes=[dim % (x.rank + 1)]),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "T"), _transpose),
+    "mT": lambda t, x, *_: _transpose(t, x, -1, -2),
     "permute": _permute,
     "movedim": lambda t, x, source, destination: t.moved(x, x.axis(source), x.axis(destination)),
     **dict.fromkeys(("expand", "expand_as", "repeat", "tile", "broadcast_to", "repeat_interleave"), _expand),
     **dict.fromkeys(("cat", "concat", "concatenate"), _concat),
     "stack": lambda t, parts, dim=0, **_: t.emit("Stack", *parts, axis=dim % len(t.results[0])),
+    "hstack": lambda t, parts: t.emit("Concat", *parts, axis=min(1, parts[0].rank - 1)),
     "flip": _flip,
     "select": lambda t, x, dim, index: t.emit("Gather", x, axis=x.axis(dim), index=int(index)),
     "narrow": _narrow,
