@@ -17,7 +17,7 @@ from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import LEDGERS, AnyLedger, ReferenceLedger
 from lrpnumpy.meant import door
-from lrpnumpy.verdict import Evidence, Experiments
+from lrpnumpy.verdict import Evidence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,27 +173,37 @@ class Explanation:
     `np.asarray(e)`, it is its relevance.
     """
 
-    inputs: Mapping[str, InputPart] = result_field(kind="record")  # what each input of the network received, by name
+    # what each input of the network received, by name
+    inputs: Mapping[str, InputPart] = result_field("input", "record", of=[InputPart])
     scores: np.ndarray = result_field("output", unit="output")  # (C,) of the explained prediction
     target: int | str = result_field(kind="target")  # class index, or "all"
     method: str = result_field(kind="text")  # name of the method
     activation: str | None = result_field(kind="text", default=None)  # of the output: "softmax" or "sigmoid", if any
     classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
     options: Any = result_field(kind="options", default=None)  # dict of what the method was called with
-    ledger: AnyLedger | None = result_field(
-        kind="record", default=None
-    )  # where the score went, if the method has a ledger
-    hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
-    spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
-    players: Players | None = result_field(kind="record", default=None)  # of Shapley values
+    # where the score went, if the method has a ledger
+    ledger: AnyLedger | None = result_field(kind="record", default=None, of=[*LEDGERS.values()])
+    # of recurrent states, by hidden=True
+    hidden: tuple[Hidden, ...] | None = result_field("entry", "record", default=None, of=[Hidden])
+    spans: tuple[Span, ...] | None = result_field("entry", "record", default=None, of=[Span])  # of the request
+    players: Players | None = result_field(kind="record", default=None, of=[Players])  # of Shapley values
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
-    tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
+    # by `evidence()`, once it is computed
+    tested: Evidence | None = result_field(kind="record", default=None, of=[Evidence])
     # by "compiled" kernels in the model's dtype, by these in float64 where that was too short, or by "numpy" in float64
     computed: str | None = result_field(kind="text", default=None)  # "compiled", "compiled, float64" or "numpy"
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     def __post_init__(self) -> None:
-        check(self)
+        C, every_class = np.size(self.scores), isinstance(self.target, str) and self.target == "all"
+        readback.check(self, "Explanation", {"output": C, "target": C} if every_class else {"output": C})
+        for name, c, wanted in (("target", self.target, "'all' or a class"), ("versus", self.versus, "a class")):
+            is_class = checks.is_number(c, int) and 0 <= c < C
+            if not is_class and not (every_class if name == "target" else c is None):
+                raise LrpError(f"Explanation: {name} must be {wanted} from 0 to {C - 1}, got {checks.shown(c)}.")
+        for span in self.spans or ():
+            if not span.start < span.stop <= len(self):
+                raise LrpError(f"Explanation: spans must lie among {len(self)} steps, got {span.start} to {span.stop}.")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "source": None}
@@ -553,17 +563,7 @@ class Explanation:
     @staticmethod
     def from_json(text: str) -> Explanation:
         """An explanation from the `text` that `to_json` wrote; an error describes any other text."""
-        return readback.parse(text, Explanation, RECORDS)
-
-
-RECORDS = {
-    "inputs": InputPart,
-    "hidden": Hidden,
-    "spans": Span,
-    "players": Players,
-    "tested": Evidence,
-    "experiments": Experiments,
-}
+        return readback.parse(text, Explanation)
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -581,101 +581,6 @@ def frame_columns(part: InputPart) -> dict[str, Any]:
     for d, name in enumerate(map(encodable, part.feature_names)):
         found[name] = part.feature_relevance[:, d]  # type: ignore[index]
     return found
-
-
-def check(e: Explanation) -> None:
-    """Raise an LrpError if a field of an explanation does not have the kind or the shape of the table."""
-    if not isinstance(e.inputs, Mapping) or not e.inputs:
-        raise LrpError(
-            f"Explanation: inputs must be a dict of what each input received, got {checks.shown(e.inputs)}; "
-            "for one input it is {'x': lrp.InputPart(relevance)}."
-        )
-    if type(e.scores) is not np.ndarray or e.scores.ndim != 1:
-        raise LrpError(f"Explanation: scores must be an array of shape (C,), got {checks.shown(e.scores)}.")
-    C, every_class = len(e.scores), isinstance(e.target, str) and e.target == "all"
-    if not every_class and not _is_class(e.target, C):
-        raise LrpError(f"Explanation: target must be 'all' or a class from 0 to {C - 1}, got {checks.shown(e.target)}.")
-    if e.options is not None and not isinstance(e.options, Mapping):
-        raise LrpError(f"Explanation: options must be a dict, got {checks.shown(e.options)}.")
-    if e.versus is not None and not _is_class(e.versus, C):
-        raise LrpError(
-            f"Explanation: options['versus'] must be a class from 0 to {C - 1}, got {checks.shown(e.versus)}."
-        )
-    _check_fields(e, "Explanation", {"output": C})
-    sizes = {"target": C} if every_class else {}
-    for name, part in e.inputs.items():
-        if not isinstance(name, str):
-            raise LrpError(f"Explanation: inputs must have names that are strings, got {checks.shown(name)}.")
-        if type(part) is not InputPart:
-            raise LrpError(f"Explanation: inputs[{name!r}] must be an InputPart, got {type(part).__name__}.")
-        _check_fields(part, "Explanation", sizes)
-    if e.ledger is not None:
-        if not isinstance(e.ledger, AnyLedger):
-            raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
-        _check_fields(e.ledger, "Explanation: ledger", sizes)
-    records: Any = {"tested": (Evidence, {}), "players": (Players, sizes)}
-    for name, (record, known) in records.items():
-        value = getattr(e, name)
-        if value is not None:
-            if not isinstance(value, record):
-                raise LrpError(f"Explanation: {name} must be of the type {record.__name__}, got {checks.shown(value)}.")
-            _check_fields(value, f"Explanation: {name}", known)
-    for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
-        if several is None:
-            continue
-        if not isinstance(several, tuple) or not all(isinstance(one, kind) for one in several):
-            raise LrpError(f"Explanation: {name} must be a tuple of {kind.__name__}, got {checks.shown(several)}.")
-        for one in several:
-            _check_fields(one, f"Explanation: {name}", sizes)
-
-
-def _is_class(value: Any, count: int) -> bool:
-    return checks.is_number(value, int) and 0 <= value < count
-
-
-def _check_fields(record: Any, what: str, known: dict[str, int]) -> None:
-    """Check kind and shape of the fields of a record; sizes of some axes are `known`."""
-    sizes = dict(known)
-    for name, axes, kind, _, required in fields.table(type(record)):
-        value = getattr(record, name)
-        if (value is None and not required) or kind in ("record", "options", "target"):
-            continue
-        if axes[:1] == ("target",) and "target" not in sizes:
-            axes = axes[1:]
-        if wanted := _wanted(value, kind, len(axes)):
-            raise LrpError(f"{what}: {name} must be {wanted}, got {checks.shown(value)}.")
-        shape = (len(value),) if isinstance(value, (tuple, list)) else getattr(value, "shape", ())
-        if (
-            len(shape) != len(axes)
-            or any(sizes.setdefault(axis, size) != size for axis, size in zip(axes, shape, strict=True))
-            or (0 in shape and "phrase" not in axes)
-        ):
-            wanted = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
-            raise LrpError(f"{what}: {name} must have shape ({wanted}), got {shape}.")
-
-
-def _wanted(value: Any, kind: str, axes: int) -> str:
-    """What a field of this kind must be, where a value is something else."""
-    is_numbers = isinstance(value, (np.ndarray, np.number, float, int)) and np.asarray(value).dtype.kind in "fiu"
-    if kind == "index":
-        wanted, is_right = "a whole number from 0 on", checks.is_number(value, int) and value >= 0
-    elif kind == "text" and not axes:
-        wanted, is_right = "a string", isinstance(value, str)
-    elif kind == "text":
-        wanted = "a tuple of names"
-        is_right = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
-    elif kind == "label":
-        wanted = "an array of dates or strings"
-        is_right = isinstance(value, np.ndarray) and value.dtype.kind in "MU"
-    elif kind == "mark":
-        wanted, is_right = "an array of marks from 0 to 2", is_numbers and bool(np.isin(value, [*Mark]).all())
-    elif axes:
-        wanted, is_right = "an array of numbers", is_numbers
-    else:
-        wanted, is_right = "a number", is_numbers
-    if is_right:
-        return ""
-    return wanted
 
 
 def dumped(value: Any, options: dict[str, Any]) -> str:

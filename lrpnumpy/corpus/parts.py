@@ -19,7 +19,7 @@ from lrpnumpy.ledgers import LEDGERS
 from lrpnumpy.readback import read_record
 from lrpnumpy.result import Explanation, InputPart, Mark
 from lrpnumpy.results import Explanations, InputColumn
-from lrpnumpy.verdict import Evidence, Experiments
+from lrpnumpy.verdict import Evidence
 
 OF_STEPS = ("relevance", "feature_relevance", "marks")  # arrays that every input has
 SHAPES = "/shapes"
@@ -122,7 +122,7 @@ class PartFile:
         found = self.text.get("tested", {}).get(str(k))
         if found is None:
             return None
-        return read_record(found, Evidence, {"experiments": Experiments})
+        return read_record(found, (Evidence,))
 
     def _field(self, name: str, k: int) -> Any:
         return self.fields[name][k] if name in self.fields else None

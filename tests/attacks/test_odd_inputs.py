@@ -130,7 +130,7 @@ BAD = {
     r"feature_relevance must have shape \(3, feature\)": {"feature_relevance": np.ones((2, 2))},
     r"values must have shape \(3, 2\)": {"feature_relevance": np.ones((3, 2)), "values": np.ones((3, 1))},
     "inputs must be a dict": {"inputs": np.ones(3)},
-    r"inputs\['x'\] must be an InputPart": {"inputs": {"x": np.ones(3)}},
+    r"inputs must be a dict of name to InputPart": {"inputs": {"x": np.ones(3)}},
     "scores must be an array": {"scores": [1.0, 2.0]},
 }
 

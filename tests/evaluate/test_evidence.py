@@ -181,7 +181,7 @@ def test_json_and_pickle(words):
         lrp.Explanation.from_json(lrp.explain(model, sentences[0]).to_json()).evidence()
     data = json.loads(e.to_json())
     data["tested"]["experiments"]["claimed"] = ["many"]
-    with pytest.raises(lrp.LrpError, match="claimed must be numbers"):
+    with pytest.raises(lrp.LrpError, match="claimed must be an array of numbers"):
         lrp.Explanation.from_json(json.dumps(data))
 
 
