@@ -47,10 +47,12 @@ def result_field(
     return field(default=default, metadata={"row": row})
 
 
-@cache
-def table(kind: Any) -> tuple[ResultField, ...]:
+def _table(kind: Any) -> tuple[ResultField, ...]:
     """The fields of a record that are declared with `result_field`."""
     return tuple(ResultField(one.name, *one.metadata["row"]) for one in fields(kind) if "row" in one.metadata)
+
+
+table: Callable[[Any], tuple[ResultField, ...]] = cache(_table)
 
 
 def taken(array: Any, where: Any, copy: bool = False) -> Any:

@@ -26,7 +26,7 @@ def _is_names(value: Any) -> bool:
 
 NUMBERS = ("an array of numbers", _is_numbers)
 # What the value of a field must be, by its kind and whether it has axes: in words, and as a test.
-WANTED: dict[tuple[str, bool], tuple[str, Callable[[Any], bool]]] = {
+WANTED: dict[tuple[str, bool], tuple[str, Callable[[Any], Any]]] = {
     ("number", False): ("a number", _is_numbers),
     ("number", True): NUMBERS,
     ("value", False): ("a number", _is_numbers),
@@ -110,7 +110,7 @@ def read_record(data: Any, kinds: tuple[type, ...], dtype: Any = float, where: s
     name = data.get("kind") if isinstance(data, dict) and len(kinds) > 1 else kinds[0].__name__
     if not isinstance(data, dict) or name not in list(named):
         raise LrpError(f"{where} must be an object for a record of the kind {' or '.join(named)}, got {shown(data)}.")
-    found = {}
+    found: dict[str, Any] = {}
     for row in table(named[name]):
         value, at = data.get(row.name), f"{where}: {row.name}"
         if value is None and row.required:

@@ -195,6 +195,7 @@ class Explanation:
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     def __post_init__(self) -> None:
+        c: Any
         C, every_class = np.size(self.scores), isinstance(self.target, str) and self.target == "all"
         readback.check(self, "Explanation", {"output": C, "target": C} if every_class else {"output": C})
         for name, c, wanted in (("target", self.target, "'all' or a class"), ("versus", self.versus, "a class")):

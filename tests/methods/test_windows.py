@@ -209,9 +209,9 @@ def test_every_step_of_words():
 def test_where_every_step_is_not_to_be_had(x):
     with pytest.raises(lrp.LrpError, match="step must be None unless"):
         lrp.explain(network(), x, step="all")
-    with pytest.raises(lrp.LrpError, match=r'"all" is for explain'):
+    with pytest.raises(lrp.LrpError, match=r'"all" in explain'):
         lrp.explain_all(network("every"), [x], step="all")
-    with pytest.raises(lrp.LrpError, match="an integer, or \"all\", got 'last'"):
+    with pytest.raises(lrp.LrpError, match="an integer, or \"all\" in explain, got 'last'"):
         lrp.explain(network("every"), x, step="last")
     with pytest.raises(lrp.LrpError, match="spans must be None"):
         lrp.explain(network("every"), x, step="all", spans=[(0, 1)])
