@@ -202,6 +202,8 @@ class Explanation:
             is_class = checks.is_number(c, int) and 0 <= c < C
             if not is_class and not (every_class if name == "target" else c is None):
                 raise LrpError(f"Explanation: {name} must be {wanted} from 0 to {C - 1}, got {checks.shown(c)}.")
+        if self.source is not None and type(self.source) is not Origin:
+            raise LrpError(f"Explanation: source must be None, got {checks.shown(self.source)}.")
         for span in self.spans or ():
             if not span.start < span.stop <= len(self):
                 raise LrpError(f"Explanation: spans must lie among {len(self)} steps, got {span.start} to {span.stop}.")

@@ -184,6 +184,8 @@ class Server:
 
 async def _listening(host: str, port: int) -> socket.socket:
     """A socket that listens at an address."""
+    if not 0 <= port < 1 << 16:  # getaddrinfo takes another port that is valid
+        raise OverflowError("port must be 0-65535.")
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, address = found[0][0], found[0][4]
     listener = socket.create_server(address, family=family, backlog=BACKLOG)
