@@ -36,16 +36,11 @@ By = Literal["feature", "part"]
 
 @overload
 def decompose(
-    e: Explanation, parts: Any = ..., *, periods: Sequence[float] | None = ..., season: int | None = ..., by: By = ...
+    e: Explanation, parts: Any = ..., *, periods: Any = ..., season: Any = ..., by: By = ...
 ) -> Explanation: ...
 @overload
 def decompose(
-    e: Iterable[Explanation],
-    parts: Any = ...,
-    *,
-    periods: Sequence[float] | None = ...,
-    season: int | None = ...,
-    by: By = ...,
+    e: Iterable[Explanation], parts: Any = ..., *, periods: Any = ..., season: Any = ..., by: By = ...
 ) -> list[Explanation]: ...
 @door
 def decompose(
@@ -73,16 +68,14 @@ def decompose(
         raise LrpError("decompose: pass exactly one of parts, periods and season, such as periods=(7, 30).")
     divide: Any = parts
     if periods is not None:
-        divide = _bands(periods)
+        divide = _of_each_input(_bands(periods))
     elif season is not None:
-        divide = _seasons(season)
-    if isinstance(e, Explanation):
-        return _divided(e, _multipliers([e])[0], divide, by, "e")
-    every: list[Any] = entries(e, "decompose: e")
-    return [
-        _divided(one, slopes, divide, by, f"explanation {k}")
-        for k, (one, slopes) in enumerate(zip(every, _multipliers(every), strict=True))
-    ]
+        divide = _of_each_input(_seasons(season))
+    every: list[Any] = [e] if isinstance(e, Explanation) else entries(e, "decompose: e")
+    found = []
+    for k, (one, slopes) in enumerate(zip(every, _multipliers(every), strict=True)):
+        found.append(_divided(one, slopes, divide, by, f"explanation {k}"))
+    return found[0] if isinstance(e, Explanation) else found
 
 
 def _multipliers(every: Sequence[Any]) -> list[Values]:
@@ -97,16 +90,12 @@ def _multipliers(every: Sequence[Any]) -> list[Values]:
                 "decompose needs the network and its input, which this explanation does not hold; pass one as explain "
                 "or explain_all returned it."
             )
-        step = (e.options or {}).get("step")
-        groups.setdefault((id(e.source.model), id(e.source.request), step), []).append(k)
+        groups.setdefault((id(e.source.model), id(e.source.request), e.options["step"]), []).append(k)
     found: list[Values] = [{} for _ in every]
     for (_, _, step), places in groups.items():
-        source: Any = every[places[0]].source
-        request = source.request
-        if step is not None:
-            request = request._replace(step=step)
-        records = [every[k].source.record for k in places]
-        slopes = _slopes(source.model, request, records, np.array([every[k].target for k in places]))
+        source, some = every[places[0]].source, [every[k] for k in places]
+        request, targets = source.request._replace(step=step), np.array([e.target for e in some])
+        slopes = _slopes(source.model, request, [e.source.record for e in some], targets)
         for k, values in zip(places, slopes, strict=True):
             found[k] = values
     return found
@@ -173,10 +162,8 @@ def _checked(e: Explanation, x: Values, divide: Any, where: str) -> dict[str, Va
     """The parts by name, each an array (T, D) of every input at the steps that the network sees."""
     several, record = len(x) > 1, e.source.record  # type: ignore[union-attr]
     is_function, given = callable(divide), divide
-    if is_function and several:
-        given = divide(x)
-    elif is_function:
-        given = divide(*x.values())
+    if is_function:
+        given = divide(x) if several else divide(*x.values())
     if not isinstance(given, Mapping) or not given:
         raise LrpError(f"{where}: parts must be a dict of names and arrays that add up to x, got {shown(given)}.")
     found: dict[str, Values] = {str(name): {} for name in given}
@@ -186,9 +173,8 @@ def _checked(e: Explanation, x: Values, divide: Any, where: str) -> dict[str, Va
             arrays = [values, *[np.zeros_like(values)] * (len(arrays) - 1)]
         else:
             shape = values.shape if is_function else (record[name].length, values.shape[1])
-            arrays = [_array(one, shape, f"{where}: part {key!r}") for key, one in zip(given, arrays, strict=True)]
-            if not is_function:
-                arrays = [one[record[name].seen] for one in arrays]
+            seen = slice(None) if is_function else record[name].seen
+            arrays = [_array(one, shape, f"{where}: part {k!r}")[seen] for k, one in zip(given, arrays, strict=True)]
         missed = float(abs(values - sum(arrays)).max())
         if not missed <= CLOSE * float(abs(values).max()):
             of = f" {name!r}" if several else ""
@@ -223,7 +209,7 @@ def _of_each_input(divide: Callable[[np.ndarray], dict[str, np.ndarray]]) -> Cal
     return of
 
 
-def _bands(periods: Any) -> Callable[..., Any]:
+def _bands(periods: Any) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Parts by Fourier frequency: the slowest band, which has the mean, first."""
     if isinstance(periods, (str, Mapping)) or not np.iterable(periods):
         periods = [periods]
@@ -232,23 +218,19 @@ def _bands(periods: Any) -> Callable[..., Any]:
     if not is_right or not len(periods) or len({*periods}) < len(periods):
         raise LrpError(f"decompose: periods must be different positive numbers of steps, got {shown(periods)}.")
     ends = sorted(periods, reverse=True)
-    names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in pairwise(ends))]
-    names.append(f"under {ends[-1]:g}")
+    names = [f"over {ends[0]:g}", *(f"{a:g} to {b:g}" for b, a in pairwise(ends)), f"under {ends[-1]:g}"]
 
     def divide(x: np.ndarray) -> dict[str, np.ndarray]:
         waves, T = np.fft.rfft(x, axis=0), len(x)
         with np.errstate(divide="ignore"):
             length = T / np.arange(len(waves))  # of each wave, in steps
         band = np.searchsorted(-np.array(ends, float), -length, side="left")
-        found = {}
-        for k, name in enumerate(names):
-            found[name] = np.fft.irfft(waves * (band == k)[:, None], T, axis=0)
-        return found
+        return {name: np.fft.irfft(waves * (band == k)[:, None], T, axis=0) for k, name in enumerate(names)}
 
-    return _of_each_input(divide)
+    return divide
 
 
-def _seasons(season: Any) -> Callable[..., Any]:
+def _seasons(season: Any) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Trend (a centered moving mean over a season), season (the mean of each phase of what is left), and rest."""
     period = whole(season, "decompose: season", 2)
 
@@ -258,9 +240,7 @@ def _seasons(season: Any) -> Callable[..., Any]:
             raise LrpError(f"decompose: season must be at most half of the {T} steps, got {period}.")
         if T == 1:  # one vector for each record
             return {"trend": x, "season": np.zeros_like(x), "rest": np.zeros_like(x)}
-        around = np.ones(period)
-        if period % 2 == 0:
-            around = np.array([0.5, *around[1:], 0.5])
+        around = np.ones(period) if period % 2 else np.array([0.5, *np.ones(period - 1), 0.5])
         count = np.convolve(np.ones(T), around, "same")
         trend = np.stack([np.convolve(column, around, "same") / count for column in x.T], axis=1)
         left = x - trend
@@ -269,4 +249,4 @@ def _seasons(season: Any) -> Callable[..., Any]:
         cycle = (means - means.mean(axis=0))[phase]
         return {"trend": trend, "season": cycle, "rest": left - cycle}
 
-    return _of_each_input(divide)
+    return divide

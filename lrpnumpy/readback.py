@@ -68,7 +68,7 @@ def check(record: Any, where: str, known: dict[str, int]) -> None:
 
 def _records(value: Any, row: ResultField, at: str) -> dict[str, Any]:
     """The records of a field by place: one; a tuple of them, with the axis "entry"; with "input" a dict by name."""
-    each, wanted = {at: value}, ""
+    each, wanted = {at: value}, "of the type "
     if row.axes == ("entry",):
         wanted = "a tuple of "
         each = {f"{at}[{k}]": one for k, one in enumerate(value)} if isinstance(value, tuple) else {at: None}

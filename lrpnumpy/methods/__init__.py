@@ -17,22 +17,7 @@ from lrpnumpy.methods.propagated import LRP, Gradient
 from lrpnumpy.methods.shapley import Shapley
 from lrpnumpy.rules import RULES, Rule
 
-__all__ = [
-    "CD",
-    "COSTLY",
-    "LRP",
-    "METHODS",
-    "UNSTABLE",
-    "DeepLIFT",
-    "Gradient",
-    "IntegratedGradients",
-    "Method",
-    "Occlusion",
-    "Shapley",
-    "all_options",
-    "find",
-    "methods",
-]
+__all__ = ["CD", "LRP", "DeepLIFT", "Gradient", "IntegratedGradients", "Method", "Occlusion", "Shapley"]
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -111,6 +96,6 @@ def find(method: Any) -> Method:
         raise LrpError(f"method must be a name, or a record such as lrp.LRP(), got {got}.")
     if method not in METHODS:
         near = suggested(method, METHODS, OTHER_NAMES)
-        known = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."
-        raise LrpError(f"unknown method {method!r}; {known}")
+        advice = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."
+        raise LrpError(f"unknown method {method!r}; {advice}")
     return METHODS[method]

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 import numpy as np
 
 from lrpnumpy import meant
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.fields import joined, result_field
 from lrpnumpy.layers.base import Keep
@@ -56,11 +56,8 @@ def suggested(name: str, known: Iterable[str], other_names: Mapping[str, str]) -
 
 def unknown_option(name: str, what: str, known: Iterable[str]) -> LrpError:
     """The error for an option that a method does not have, with the one that was probably meant."""
-    near, advice = suggested(name, known, OTHER_NAMES), "it has no options."
-    if near is not None:
-        advice = f"did you mean {near}?"
-    elif known:
-        advice = f"its options are {', '.join(known)}."
+    near = suggested(name, known, OTHER_NAMES)
+    advice = f"did you mean {near}?" if near else f"its options are {', '.join(known) or 'none'}."
     return LrpError(f"unknown option {name!r} for {what}; {advice}")
 
 
@@ -68,13 +65,6 @@ def documented(doc: str) -> dict[str, str]:
     """The entries of a docstring by name: "eps: the stabilizer."; further lines of an entry are indented."""
     entries = re.findall(r"^(\w+): (.*(?:\n +.*)*)", doc, re.MULTILINE)
     return {name: " ".join(text.split()).removesuffix(".") for name, text in entries}
-
-
-def is_switch(value: Any, name: str) -> bool:
-    """`value`, if it is true or false."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise LrpError(f"{name} must be True or False, got {shown(value)}.")
-    return bool(value)
 
 
 class Option(NamedTuple):
@@ -87,13 +77,11 @@ class Option(NamedTuple):
 
 
 def _option(default: Any, text: str, hint: Any) -> Option:
-    kinds = get_args(hint) or (hint,)
+    kinds: Any = get_args(hint) or (hint,)
     if get_origin(hint) is Literal:
         return Option(default, text, "choice", kinds)
-    for kind, name in ((str, "text"), (float, "number"), (int, "whole")):
-        if kind in kinds:
-            return Option(default, text, name)  # type: ignore[arg-type]
-    return Option(default, text, "")
+    known: Any = {str: "text", float: "number", int: "whole"}
+    return Option(default, text, next((name for kind, name in known.items() if kind in kinds), ""))
 
 
 class Method(ABC):
@@ -242,11 +230,6 @@ class Columns:
 
 
 @cache
-def _places(count: int) -> np.ndarray:
-    return np.arange(count)
-
-
-@cache
 def _ones(count: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(count, dtype)
 
@@ -270,7 +253,7 @@ class Question(NamedTuple):
 
         It has the shape of all scores.
         """
-        start, every = np.zeros(values.shape, values.dtype), _places(len(targets))
+        start, every = np.zeros(values.shape, values.dtype), np.arange(len(targets))
         start[every, targets] = values[every, targets]
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
@@ -301,11 +284,7 @@ class Question(NamedTuple):
 
     def received(self, columns: Columns) -> np.ndarray:
         """(n,) the relevance of all inputs of each record."""
-        first, *others = columns.inputs.values()
-        total = first.batch.sums(first.relevance)
-        for other in others:
-            total = total + other.batch.sums(other.relevance)
-        return total
+        return sum(one.batch.sums(one.relevance) for one in columns.inputs.values())  # type: ignore[return-value]
 
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
@@ -355,11 +334,10 @@ def question_of(
         trace, step = forward(model, x, request.keep, whole), -1
     else:
         trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
-    rows, scores = None, trace.output.rows
-    if model.every:
-        rows = _explained_rows(trace, step, positions)
-        scores = scores[rows]
-    return Question(trace, request, rows, scores, spans)
+    if not model.every:
+        return Question(trace, request, None, trace.scores, spans)
+    rows = _explained_rows(trace, step, positions)
+    return Question(trace, request, rows, trace.scores[rows], spans)
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:

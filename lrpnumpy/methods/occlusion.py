@@ -128,9 +128,8 @@ def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
     """Raise unless each variant of T steps has `least` of them left when `out` are left out."""
     wrong = np.flatnonzero(T - out < least)
     if len(wrong):
-        count, size = "one step" if least == 1 else f"{least} steps", out[wrong[0]]
-        got = f"all {size}" if size == T[wrong[0]] else f"{size} of {T[wrong[0]]}"
-        raise LrpError(f"reference='omit' must leave at least {count}, got a phrase of {got}; use reference='zero'.")
+        got = f"{out[wrong[0]]} of {T[wrong[0]]} steps"
+        raise LrpError(f"reference='omit' must leave at least {least}, got a phrase of {got}; use reference='zero'.")
 
 
 def _change(x: Packed, variants: Variants, instead: np.ndarray, places: np.ndarray, leaves_out: bool) -> Change:
@@ -182,15 +181,10 @@ class Occlusion(Method):
     def prepare(self, model: Model, unit: Unit) -> Substitute:
         """What takes the place of a step of a `model`, if the `unit` has it."""
         if self.of == "probability" and model.output == "linear":
-            raise LrpError(
-                "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
-                "use 'occlusion-f', or build the Model with output='sigmoid'."
-            )
+            raise LrpError("method 'occlusion-p' needs a model with probabilities; use 'occlusion-f'.")
         if isinstance(self.reference, str) and self.reference == "omit":
             if unit == "feature":
-                raise LrpError(
-                    "reference='omit' must have unit='step' or None: a step can be left out, a feature cannot."
-                )
+                raise LrpError("reference='omit' must have unit='step' or None: a feature cannot be left out.")
             return Substitute("omit", None, self.tol)
         found = references(model, self.reference, self.data)
         if len(found.each) > 1:

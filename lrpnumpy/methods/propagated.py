@@ -13,9 +13,8 @@ import numpy as np
 from lrpnumpy.checks import LrpError, non_negative, one_of, shown
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
-from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
-from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
+from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
@@ -51,7 +50,7 @@ class Gradient(Method):
 
     def __post_init__(self) -> None:
         row = ("gradient", "squared partial derivative", "squared norm of the gradient", "Li et al. 2016")
-        if is_switch(self.times_input, "Gradient: times_input"):
+        if self.times_input:
             row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
         vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
 
@@ -125,7 +124,6 @@ class LRP(Method):
         if "default" in sums and eps != EPS:
             raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")
         one_of(self.attention, "LRP: attention", ("fixed", "attnlrp"))
-        is_switch(self.hidden, "LRP: hidden")
         rules = dict(sums)
         if gamma:
             rules = dict.fromkeys(("Dense", "Conv1D"), Gamma(gamma, eps)) | rules
@@ -141,20 +139,14 @@ class LRP(Method):
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
         """The options for the record of a result, whatever the `plan`."""
-        return {**self._said}
-
-    @cached_property
-    def _said(self) -> dict[str, Any]:
-        found = super().settings(None)
+        found = super().settings(plan)
         if self.sums:
             found["sums"] = ", ".join(f"{key}: {rule}" for key, rule in self.sums.items())
         return found
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
-        if self.product == "all":
-            return f"use a larger eps than {self.eps:g}, or deeplift"
-        return f"use lrp-all, or a larger eps than {self.eps:g}"
+        return f"use a larger eps than {self.eps:g}, or {'deeplift' if self.name == 'lrp-all' else 'lrp-all'}"
 
     def warning(self, problem: str) -> str:
         """The warning for doubtful relevance: rules that give relevance to gates can lose every digit."""
@@ -230,12 +222,10 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     books = columns.books = np.zeros((len(ROWS["lrp"]) + len(kept), n), kept.dtype)
     sound = columns.sound = np.empty(n, np.int64)
     first = columns.inputs[question.trace.model.main]
-    if len(columns.inputs) > 1:
-        for one in columns.inputs.values():
-            if one is not first:
-                books[0] += one.batch.sums(one.relevance)
-    if versus is None:
-        versus = -1
+    for one in columns.inputs.values():
+        if one is not first:
+            books[0] += one.batch.sums(one.relevance)
+    versus = -1 if versus is None else versus
     ledger.close(
         kept, question.scores, columns.targets, versus, first.relevance, first.batch.owner, *_limits(kept.dtype),
         books, sound,

@@ -123,16 +123,13 @@ def references(model: Model, value: Any, data: Any = None) -> References:
     mean = None if data is None else _mean(model, data)
     each, said = [], []
     for one in every:
-        given = one if isinstance(one, Mapping) else {}
-        if isinstance(one, Mapping) and (unknown := [name for name in one if name not in model.inputs]):
-            raise LrpError(f"reference must name inputs of the network, {', '.join(model.inputs)}, got {unknown[0]!r}.")
-        if not isinstance(one, Mapping):
-            if len(model.inputs) > 1 and not (isinstance(one, str) and one in KNOWN):
-                raise LrpError(
-                    f"reference must be a dict with the inputs {', '.join(map(repr, model.inputs))}, or 'zero' or "
-                    f"'mean' for all of them, got {one if isinstance(one, str) else type(one).__name__!r}."
-                )
-            given = dict.fromkeys(model.inputs, one)
+        given = one if isinstance(one, Mapping) else dict.fromkeys(model.inputs, one)
+        is_of_all = isinstance(one, Mapping) or len(model.inputs) == 1 or (isinstance(one, str) and one in KNOWN)
+        if not is_of_all or not given.keys() <= model.inputs.keys():
+            raise LrpError(
+                f"reference must be a dict with the inputs {', '.join(map(repr, model.inputs))}, or 'zero' or 'mean' "
+                f"for all of them, got {shown(one)}."
+            )
         arrays = {
             name: _read(port, given.get(name, "zero"), None if mean is None else mean[name], f"reference of {name!r}")
             for name, port in model.inputs.items()
@@ -146,13 +143,9 @@ def references(model: Model, value: Any, data: Any = None) -> References:
 
 def _is_several(value: Any) -> bool:
     """Whether these are several references: a list of arrays, words or dicts, or an array (N, T, D)."""
-    if isinstance(value, np.ndarray):
-        return value.ndim == 3
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
-    )
+    if isinstance(value, (np.ndarray, str)) or not isinstance(value, Sequence):
+        return np.ndim(value) == 3 if isinstance(value, np.ndarray) else False
+    return all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
 
 
 def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.ndarray:
@@ -194,20 +187,16 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
     if not records:
         raise LrpError("data must have at least one sequence, got none.")
     found = {}
-    for name in model.inputs:
-        parts = [one[name] for one in records]
-        mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
-        found[name] = model.inputs[name].scaled(mean)
+    for name, port in model.inputs.items():
+        found[name] = port.scaled(np.concatenate([vectors(one[name]) for one in records]).mean(axis=0, keepdims=True))
     return found
 
 
 def _digest(arrays: Any) -> str:
-    state = hashlib.sha256()
-    shapes = []
-    for array in arrays:
+    every, state = [*arrays], hashlib.sha256()
+    for array in every:
         state.update(f"{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        shapes.append(str(array.shape))
-    return f"given {', '.join(shapes[:3])}, sha256 {state.hexdigest()[:16]}"
+    return f"given {', '.join(str(array.shape) for array in every[:3])}, sha256 {state.hexdigest()[:16]}"
 
 
 def reference_scores(question: Question, scores: np.ndarray) -> np.ndarray:
@@ -237,12 +226,10 @@ def finished(
     columns = question.columns(targets, values)
     inputs = question.received(columns)
     score, reference = (question.combined(scores, targets) for scores in (question.scores, of_reference))
-    if entry is None:
-        entry = new_entry(question)
+    entry = new_entry(question) if entry is None else entry
     for name, part in values.items():
         entry.see(part, question.trace.inputs[name].batch)
-    if error is None:
-        error = np.zeros_like(score)
+    error = np.zeros_like(score) if error is None else error
     whole = inputs if whole is None else whole
     gap, largest = score - reference - whole, entry.array[Entry.LARGEST]
     columns.books = np.stack([inputs, score, reference, gap, largest, error, whole - inputs])

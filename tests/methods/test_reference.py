@@ -182,7 +182,7 @@ def test_kinks_keep_the_gap_large_and_a_warning_says_so():
 
 
 def test_nodes_and_gap_are_not_both_said():
-    with pytest.raises(lrp.LrpError, match="nodes must be None where a gap is asked for"):
+    with pytest.raises(lrp.LrpError, match="nodes must be at most 256, and None where a gap is given"):
         lrp.explain(small(), np.ones((2, 3)), "integrated-gradients", nodes=4, gap=1e-3)
     with pytest.raises(lrp.LrpError, match="nodes must be a whole number of at least 1, got 0"):
         lrp.explain(small(), np.ones((2, 3)), "integrated-gradients", nodes=0)
@@ -231,7 +231,7 @@ def score_of(model, x):
         ("mean", "must come with data"),
         ("unknown", "as the input has no words, got 'unknown'"),
         ([], "at least one"),
-        ({"y": 0}, "must name inputs of the network, x, got 'y'"),
+        ({"y": 0}, "must be a dict with the inputs 'x'.*, got {'y': 0}"),
         (np.full(3, np.nan), "must be finite"),
         ([[1, 2, 3], [1, 2]], "reference of 'x' must be .* got a ragged list"),
     ],
