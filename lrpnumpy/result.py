@@ -98,10 +98,8 @@ class InputPart:
         """The words, or the labels of the steps as text, or their positions; PAD for padding that is not a word."""
         if self.tokens:
             return self.tokens
-        if self.labels is None:
-            names: Sequence[str] = [*map(str, range(self.relevance.shape[-1]))]
-        else:
-            names = tables.shown(self.labels)
+        positions = [*map(str, range(self.relevance.shape[-1]))]
+        names: Sequence[str] = positions if self.labels is None else tables.shown(self.labels)
         if self.marks is None:
             return names
         return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, self.marks, strict=True)]
@@ -150,9 +148,7 @@ class InputPart:
         """Of an input of one step, its features in place of steps; any other is as it is."""
         if self.relevance.shape[-1] > 1 or self.feature_relevance is None or self.tokens is not None:
             return self
-        values = None
-        if self.values is not None:
-            values = self.values.T
+        values = None if self.values is None else self.values.T
         return InputPart(self.feature_relevance[..., 0, :], tokens=tuple(self.feature_names), values=values)
 
 
@@ -262,12 +258,8 @@ class Explanation:
     @property
     def score(self) -> Any:
         """The explained score: f_target, or f_target - f_versus; of every class with target "all"."""
-        score = self.scores
-        if self.target != "all":
-            score = score[self.target]
-        if self.versus is not None:
-            score = score - self.scores[self.versus]
-        return score
+        score = self.scores if self.target == "all" else self.scores[self.target]
+        return score if self.versus is None else score - self.scores[self.versus]
 
     @cached_property
     def probabilities(self) -> np.ndarray | None:
@@ -305,16 +297,12 @@ class Explanation:
         return self._marked(Mark.PADDING)
 
     def _marked(self, mark: Mark) -> tuple[int, ...]:
-        if self.marks is None:
-            return ()
-        return tuple(np.flatnonzero(self.marks == mark).tolist())
+        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
     @property
     def reference_score(self) -> Any:
         """f_c of the reference, of a method that has one; of several the mean."""
-        if not isinstance(self.ledger, ReferenceLedger):
-            return None
-        return self.ledger.reference
+        return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
     @door
     def of_input(self, name: str) -> Explanation:
@@ -359,9 +347,8 @@ class Explanation:
     def by_feature(self) -> Explanation:
         """Of an explanation of one step, its features in place of steps; any other is as it is."""
         part = self.first.features_as_steps()
-        if part is self.first:
-            return self
-        return replace(self, inputs={**self.inputs, next(iter(self.inputs)): part}, source=None)
+        inputs = {**self.inputs, next(iter(self.inputs)): part}
+        return self if part is self.first else replace(self, inputs=inputs, source=None)
 
     def evidence(self) -> Evidence:
         """What experiments say: inputs are replaced, and the change of the score is compared with their relevance.
@@ -392,12 +379,8 @@ class Explanation:
         """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
         self._one_class("prediction")
         unit = f" {self.output_unit}" if self.output_unit else ""
-        if self.classes:
-            name = self.name_of(self.target)
-        elif len(self.scores) == 1:
-            name = "score"
-        else:
-            name = f"output {self.target}"
+        unnamed = "score" if len(self.scores) == 1 else f"output {self.target}"
+        name = self.name_of(self.target) if self.classes else unnamed
         text = f"{name} {self.scores[self.target]:.4g}{unit}"
         if not isinstance(self.ledger, ReferenceLedger):
             return text
@@ -437,16 +420,12 @@ class Explanation:
     @door
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
-        if not isinstance(target, str) and not checks.is_number(target, int):
+        if isinstance(target, str):
+            return target
+        if not checks.is_number(target, int):
             raise LrpError(f"name_of: got {checks.shown(target)}; pass the number of a class.")
-        if self.classes is not None and not isinstance(target, str) and 0 <= target < len(self.classes):
-            return self.classes[target]
-        return str(target)
-
-    @door
-    def label(self, position: int) -> str:
-        """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
-        return self.first.step_names[checks.position(position, "position", len(self))]
+        classes = self.classes or ()
+        return classes[target] if 0 <= target < len(classes) else str(target)
 
     @door
     def shown(self, position: int) -> str:
@@ -470,31 +449,23 @@ class Explanation:
             raise LrpError(
                 f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
             )
-        c: Any = target
-        if isinstance(target, str) and self.classes and target in self.classes:
-            c = self.classes.index(target)
-        if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
-            raise LrpError(
-                f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got "
-                f"{checks.shown(target)}."
-            )
-        return replace(self, target=int(c), **fields.varying(lambda array: array[c], self))
+        names, c = self.classes or (), target
+        if isinstance(target, str) and target in names:
+            c = names.index(target)
+        c = checks.position(c, "for_class: target", len(self.scores))
+        return replace(self, target=c, **fields.varying(lambda array: array[c], self))
 
     @property
     def each_class(self) -> list[Explanation]:
         """The explanation of each class that is explained: itself, or with target "all" one for every class."""
-        if self.target != "all":
-            return [self]
-        return [self.for_class(c) for c in range(len(self.scores))]
+        return [self.for_class(c) for c in range(len(self.scores))] if self.target == "all" else [self]
 
     @door
     def top(self, k: int = 5) -> list[TopStep]:
         """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k].tolist()
-        names = self.step_names
-        if self.tokens is None and self.labels is None:
-            return [TopStep(t, None, float(self.relevance[t])) for t in order]
+        names = [None] * len(self) if self.tokens is None and self.labels is None else self.step_names
         return [TopStep(t, names[t], float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> pd.DataFrame:
@@ -504,13 +475,11 @@ class Explanation:
         """
         self._one_class("to_frame")
         pandas = library("pandas", "to_frame")
-        if len(self.inputs) == 1:
-            frame = pandas.DataFrame(frame_columns(self.first))
-        else:
-            parts = [self.of_input(name).first for name in self.inputs]
-            frames = [pandas.DataFrame(frame_columns(part)) for part in parts]
-            names = [*map(encodable, self.inputs)]
-            frame = pandas.concat(frames, keys=names, names=["input", None]).reset_index("input").reset_index(drop=True)
+        frames = [pandas.DataFrame(frame_columns(self.of_input(name).first)) for name in self.inputs]
+        frame = frames[0]
+        if len(frames) > 1:
+            frame = pandas.concat(frames, keys=[*map(encodable, self.inputs)], names=["input", None])
+            frame = frame.reset_index("input").reset_index(drop=True)
         if self.tested is not None:
             frame["evidence"] = self.tested.verdict
         frame.attrs["prediction"] = encodable(self.prediction)
@@ -534,18 +503,12 @@ class Explanation:
 
     def _check_complete(self) -> None:
         """Raise if this is some of an explanation: no experiment can test it."""
-        options, some, instead = self.options or {}, "", ""
+        options = self.options or {}
+        partial = {name: options[name] for name in ("newest", "parts", "windows") if options.get(name) is not None}
         if isinstance(options.get("through"), Mapping):
-            cuts = " and ".join(f"{name}{[*units]}" for name, units in options["through"].items())
-            some, instead = f"is through {cuts}", "explain without through="
-        elif options.get("newest") is not None:
-            some, instead = f"is of newest={options['newest']}", "explain without newest="
-        elif options.get("parts") is not None:
-            some, instead = "is divided into parts", "test the one that was divided"
-        elif options.get("windows") is not None:
-            some, instead = f"is a mean of {options['windows']} windows", "test one of them"
-        if some:
-            raise LrpError(f"evidence tests complete explanations, this one {some}; {instead}.")
+            partial["through"] = options["through"]
+        for name, value in partial.items():
+            raise LrpError(f"evidence tests complete explanations, this one has {name}={value}; test one without it.")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
@@ -553,9 +516,7 @@ class Explanation:
         if self.ledger is not None:
             found["ledger"]["kind"] = type(self.ledger).__name__
         found["probabilities"] = fields.plain(self.probabilities)
-        found["prediction"] = None
-        if self.target != "all":
-            found["prediction"] = self.prediction
+        found["prediction"] = None if self.target == "all" else self.prediction
         return found
 
     @door
@@ -574,10 +535,8 @@ def frame_columns(part: InputPart) -> dict[str, Any]:
     found: dict[str, Any] = {"position": np.arange(part.relevance.shape[-1])}
     if part.tokens:
         found["token"] = [*map(encodable, part.tokens)]
-    elif part.labels is not None and part.labels.dtype.kind == "M":
-        found["label"] = part.labels
     elif part.labels is not None:
-        found["label"] = [*map(encodable, part.labels.tolist())]
+        found["label"] = part.labels if part.labels.dtype.kind == "M" else [*map(encodable, part.labels.tolist())]
     found["relevance"] = part.relevance
     if part.marks is not None:
         found["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in part.marks]

@@ -305,7 +305,7 @@ def test_series_are_padded_and_keep_their_labels(rng, side, cut):
         e, same = lrp.explain(padded, x), lrp.explain(model, np.array(wanted))
         close(e.feature_relevance, same.feature_relevance)
         close(e.values, np.array(wanted))
-        assert [e.label(t) == "<pad>" for t in range(length)] == [t in e.padding for t in range(length)]
+        assert [e.step_names[t] == "<pad>" for t in range(length)] == [t in e.padding for t in range(length)]
         assert len(e.padding) == max(0, length - 4) and ("<pad>" in str(e)) == (length == 6)
         many = lrp.explain_all(padded, [x, x[:1], x[:3]])
         close(many[0].feature_relevance, e.feature_relevance)

@@ -122,7 +122,7 @@ def test_words_labels_and_float32():
 def test_no_evidence_for_a_part():
     e = lrp.explain(NETWORKS["GRU"], SERIES, step="all", newest=1)[3]
     for call in (e.evidence, lambda: lrp.evidence(NETWORKS["GRU"], SERIES[3:4], e)):
-        with pytest.raises(lrp.LrpError, match="this one is of newest=1; explain without newest="):
+        with pytest.raises(lrp.LrpError, match="this one has newest=1; test one without it"):
             call()
 
 

@@ -57,9 +57,9 @@ def test_dates(x):
     found = lrp.explain_windows(model, frame, length=10)
     for date in ("2005-04-03", np.datetime64("2005-04-03"), pandas.Timestamp("2005-04-03"), 33):
         e = found.at(date)
-        assert e.label(9) == "2005-04-03" and e.label(0) == "2005-03-25"
+        assert e.step_names[9] == "2005-04-03" and e.step_names[0] == "2005-03-25"
         nets.close(e.relevance, lrp.explain(model, x[24:34]).relevance)
-    assert found.average().label(0) == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
+    assert found.average().step_names[0] == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
     with pytest.raises(lrp.LrpError, match=r"no window ends at '2005-03-09'; .* from 2005-03-10 to 2005-04-09"):
         found.at("2005-03-09")
     with pytest.raises(lrp.LrpError, match="is not a date"):
