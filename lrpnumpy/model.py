@@ -400,9 +400,12 @@ class Model(Record):
             lines.append(f"  {node.name:<9} {first:<{column}}  {gives:<12} of {', '.join(node.inputs)}")
             lines += [f"            {line}" for line in more]
         scores = f"{self.outputs} from {self.result}" + (" at every step" if self.every else "") + listed(self.classes)
-        scores += "" if self.output_unit is None else f" in {self.output_unit}"
-        scores += "" if self.output == "linear" else f"; probabilities by {self.output}"
-        scores += "" if self.output_scaler is None else "; the target was scaled"
+        if self.output_unit is not None:
+            scores += f" in {self.output_unit}"
+        if self.output != "linear":
+            scores += f"; probabilities by {self.output}"
+        if self.output_scaler is not None:
+            scores += "; the target was scaled"
         lines.append(f"  scores    {scores}")
         if self.window is not None:
             lines.append(f"  window    {self.window} steps, as in training")
