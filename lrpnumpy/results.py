@@ -19,7 +19,7 @@ from lrpnumpy.methods.base import Columns, HiddenRows, Request
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
-from lrpnumpy.protocol import InputRows, Results, words_of
+from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, Hidden, InputPart, Origin, Span
 from lrpnumpy.verdict import EvidenceList
 
@@ -215,17 +215,14 @@ class Explanations(Results):
         if input is not None:
             found = self.inputs[one_of(input, "input", tuple(self.inputs))]
         features = found.names or (found.encoded[0].features if found.encoded else None)
-        return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
+        tokens = [one.tokens for one in found.encoded]
+        return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features, tokens)
 
     def _explained_for(self, target: int | str) -> Explanations:
         """The same sequences explained for one class, or for "all"."""
         from lrpnumpy.explain import run
 
         return run(self.model, self.encoded, self.request, target, None, None)
-
-    def _tokens(self, input: str) -> list[str] | None:
-        """The words of an `input` in all results, one behind the other; None where it has none."""
-        return words_of([one.tokens for one in self.inputs[input].encoded])
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:

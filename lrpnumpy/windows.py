@@ -134,10 +134,6 @@ class Windows(Results):
         """The same windows explained for one class, or for "all"."""
         return Windows(self.inputs, self.starts, self.length, self.explanations._explained_for(target))
 
-    def _tokens(self, input: str) -> list[str] | None:
-        """The words of an `input` in all windows, one behind the other; None where it has none."""
-        return self.explanations._tokens(input)
-
     def _one(self, k: int) -> Explanation:
         return self.explanations._one(k)
 
