@@ -70,10 +70,7 @@ def with_newest(model: Model, request: Request, newest: Any) -> Request:
     for node in model.nodes:
         layer = node.layer
         if not layer.causal or not (layer.by_step or layer.recurrent):
-            raise LrpError(
-                f"newest must be None for this network: the layer {node.name!r} ({type(layer).__name__}) reads other "
-                "steps; newest is for recurrent cells and layers that treat every step separately."
-            )
+            raise LrpError(f"newest must be None: the layer {node.name!r} ({type(layer).__name__}) reads other steps.")
     if not model.causal:
         raise LrpError("newest must be None for this network: some of its inputs are not series of steps.")
     return request._replace(newest=count, options={**request.options, "newest": count})
@@ -106,9 +103,7 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
     if hasattr(target, "to_numpy"):  # a column of a frame
         target = target.to_numpy()
     if not isinstance(target, (Sequence, np.ndarray)) or np.ndim(target) == 0:
-        raise LrpError(
-            f"target must be None, a class index or name, 'all', or one class for each sequence, got {shown(target)}."
-        )
+        raise LrpError(f"target must be None, 'all', a class, or one class for each sequence, got {shown(target)}.")
     if len(target) != count:
         raise LrpError(f"target must be one class for each of the {count} sequences, got {len(target)}.")
     return np.array([class_index(model, value, f"target of sequence {k}") for k, value in enumerate(target)], np.int64)
@@ -126,15 +121,10 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
     length = encoded.length - sum(encoded.added)  # as passed in
     for start, stop in array:
         if not 0 <= start < stop <= length:
-            raise LrpError(
-                f"{where}: spans must have 0 <= start < stop <= {length}, got ({start}, {stop}); stop is excluded."
-            )
+            raise LrpError(f"{where}: spans must have 0 <= start < stop <= {length}, got ({start}, {stop}).")
     array = np.clip(array + encoded.added[0], 0, encoded.length)
     if encoded.kept is not None:
         array = np.searchsorted(encoded.kept, array)
     if (array[:, 0] == array[:, 1]).any():
-        raise LrpError(
-            f"{where}: spans must hold at least one step that the network sees, not padding or what is cut off, "
-            f"got {shown(spans)}."
-        )
+        raise LrpError(f"{where}: spans must hold steps that the network sees, not only padding, got {shown(spans)}.")
     return array

@@ -71,16 +71,11 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged lists
-        raise LrpError(
-            f"{what} must be an array of floats, got {type(value).__name__} that NumPy refuses: {error}."
-        ) from None
+        raise LrpError(f"{what} must be an array of floats, got {type(value).__name__}: {error}.") from None
     if isinstance(value, Sequence) and array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype not in FLOATS:
-        raise LrpError(
-            f"{what} must be float32 or float64, got {array.dtype}; "
-            "convert it with .astype('float32') if its values are meant."
-        )
+        raise LrpError(f"{what} must be float32 or float64, got {array.dtype}; convert it with .astype('float32').")
     if shape is not None:
         check_shape(array, what, shape)
     return _finite(array, what, np.dtype(dtype or array.dtype), "scale it, or keep the model in float64")
@@ -118,9 +113,7 @@ def unmasked(value: Any, what: str) -> None:
     """Raise where some of an array, or of a list of arrays, is masked: NumPy would take what lies under the mask."""
     for one in value if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray) else [value]:
         if isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one):
-            raise LrpError(
-                f"{what} must have no masked entries, got {np.ma.count_masked(one)}; fill them by .filled(...)."
-            )
+            raise LrpError(f"{what} must have no masked entries, got {np.ma.count_masked(one)}; use .filled(...).")
 
 
 def entries(values: Iterable[Any], what: str, most: int = MANY, advice: str = "pass fewer") -> list[Any]:

@@ -47,9 +47,7 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> shap.Expl
         return Table(np.stack(values), base, np.stack(data), feature_names=names)
     if any(e.tokens is None for e in every):
         sizes = sorted(len(e) for e in every)
-        raise LrpError(
-            f"to_shap: the sequences have {sizes[0]} to {sizes[-1]} steps; pass equal lengths, or use to_frame."
-        )
+        raise LrpError(f"to_shap: all sequences must have one length, got {sizes[0]} to {sizes[-1]}; use to_frame.")
     ragged = np.empty((2, len(every)), object)
     for k, (one, words) in enumerate(zip(values, data, strict=True)):
         ragged[0, k], ragged[1, k] = one, words
@@ -178,10 +176,7 @@ class Attribution:
             return {}
         players = options.get("players", self.method.players)
         if players not in (None, "features"):
-            raise LrpError(
-                f"attribute: players must be 'features' for attributions of the shape of the input, got "
-                f"{shown(players)}; use lrp.explain for windows of steps."
-            )
+            raise LrpError(f"attribute: players must be 'features', got {shown(players)}; use lrp.explain for windows.")
         return {"players": "features"}
 
     def _records(self, arrays: dict[str, np.ndarray]) -> list[Any]:
@@ -220,9 +215,7 @@ class Attribution:
             try:
                 found[name] = np.broadcast_to(array, x.shape)
             except ValueError:
-                raise LrpError(
-                    f"baselines must be a number or have the shape of the input, {x.shape}, got {shown(one)}."
-                ) from None
+                raise LrpError(f"baselines must be a number or have the shape {x.shape}, got {shown(one)}.") from None
         return found
 
 

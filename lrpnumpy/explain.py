@@ -354,9 +354,7 @@ def explain_all(
     phrases = None
     if spans is not None:
         if not isinstance(spans, Sequence) or len(spans) != len(encoded):
-            raise LrpError(
-                f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {shown(spans)}."
-            )
+            raise LrpError(f"spans must be a list of phrases for each of {len(encoded)} sequences, got {shown(spans)}.")
         phrases = list(spans)
     return run(model, encoded, request, target, phrases, threads, progress)
 

@@ -504,9 +504,7 @@ def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], 
     if not isinstance(given[0], Node):
         return _chain(given, one_of("last" if readout is None else readout, "Model: readout", READOUTS), start)
     if readout is not None:
-        raise LrpError(
-            f"Model: readout is for a list of layers; nodes contain their readout. Remove readout={shown(readout)}."
-        )
+        raise LrpError(f"Model: readout must be None for nodes, which contain theirs, got {shown(readout)}.")
     nodes = tuple(node for node in given if node.name != UNITS)  # which `output_scaler` makes again
     return nodes, nodes[-1].name
 

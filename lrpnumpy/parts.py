@@ -86,10 +86,7 @@ def _multipliers(every: Sequence[Any]) -> list[Values]:
             raise LrpError(f"decompose: e must be an explanation or several, got {shown(e)}.")
         e._one_class("decompose")
         if e.source is None or e.source.request is None:
-            raise LrpError(
-                "decompose needs the network and its input, which this explanation does not hold; pass one as explain "
-                "or explain_all returned it."
-            )
+            raise LrpError("decompose needs the network, which this explanation does not hold; pass one from explain.")
         groups.setdefault((id(e.source.model), id(e.source.request), e.options["step"]), []).append(k)
     found: list[Values] = [{} for _ in every]
     for (_, _, step), places in groups.items():

@@ -154,9 +154,7 @@ class Results(Sequence[Explanation]):
         self._not_empty("stacked")
         lengths, relevance, features, *_ = self.received()
         if len({*lengths.tolist()}) > 1:
-            raise LrpError(
-                f"stacked: sequences have {lengths.min()} to {lengths.max()} steps, not one length; use to_frame."
-            )
+            raise LrpError(f"stacked: sequences must have one length, got {sorted({*lengths.tolist()})[:9]}.")
         if features is None:
             return relevance.reshape(*relevance.shape[:-1], len(self), -1)
         return features.reshape(*features.shape[:-2], len(self), -1, features.shape[-1])
@@ -271,9 +269,7 @@ class Results(Sequence[Explanation]):
             return [classes[c] for c in self.targets.tolist()]
         dates = self.dates
         if not all(isinstance(date, np.datetime64) for date in dates):
-            raise LrpError(
-                f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
-            )
+            raise LrpError(f"by must be 'class' or a list where steps have no dates, got {by!r}.")
         return times(np.array(dates), by)
 
     @door

@@ -446,9 +446,7 @@ class Explanation:
     def for_class(self, target: int | str) -> Explanation:
         """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
-            raise LrpError(
-                f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
-            )
+            raise LrpError(f"for_class needs an explanation made with target='all', got one of class {self.target}.")
         names, c = self.classes or (), target
         if isinstance(target, str) and target in names:
             c = names.index(target)

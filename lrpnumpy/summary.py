@@ -179,9 +179,7 @@ class Sums:
         kept = fine[owner]
         if not self.by_token and (place < 0).any():
             if values[kept & (place < 0)].any():
-                raise LrpError(
-                    "a summary by lag needs predictions of the last step; these have steps after the prediction."
-                )
+                raise LrpError("a summary by lag needs predictions of the last step, got steps after the prediction.")
             kept &= place >= 0
         values, place, owner = values[kept], place[kept], owner[kept]
         self._grow(max(int(place.max(initial=0)) + 1, len(self.tokens)))

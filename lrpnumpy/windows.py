@@ -174,9 +174,7 @@ class Windows(Results):
             is_at = labels == _like(labels, label)
         if np.shape(is_at) != self.ends.shape or not is_at.any():
             known = self.ends if labels is None else tables.shown(labels)
-            raise LrpError(
-                f"at: no window ends at {shown(label)}; pass the last step of one, from {known[0]} to {known[-1]}."
-            )
+            raise LrpError(f"at: no window ends at {shown(label)}; pass a last step, from {known[0]} to {known[-1]}.")
         return self[int(np.flatnonzero(is_at)[-1])]
 
     @property

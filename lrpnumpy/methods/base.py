@@ -136,9 +136,7 @@ class Method(ABC):
             if name not in known:
                 raise unknown_option(name, self.name, known)
             if name in self._given:
-                raise LrpError(
-                    f"{name} is given twice, in the {type(self).__name__} record and in the call; leave one out."
-                )
+                raise LrpError(f"{name} is given twice, in lrp.{type(self).__name__} and in the call; leave one out.")
         return replace(self, **given)  # type: ignore[type-var]
 
     def prepare(self, model: Model, unit: Unit) -> Any:
@@ -157,10 +155,7 @@ class Method(ABC):
         """(R, D) of each input: what differences from 0 or a reference are multiplied by, of a `question` and its
         `targets`; an error for a method without multipliers.
         """
-        raise LrpError(
-            f"method must be gradient-x-input, an LRP, deeplift or integrated-gradients, which multiply the input, to "
-            f"divide relevance among parts of the input, got {self.name}."
-        )
+        raise LrpError(f"method must multiply the input, like an LRP, deeplift or gradient-x-input, got {self.name}.")
 
     def settings(self, plan: Any) -> dict[str, Any]:
         """The options for the record of a result; `plan` is what `prepare` returned."""

@@ -116,10 +116,7 @@ class LRP(Method):
             raise LrpError(f"LRP: sums must be a dict of layers and sum rules, got {shown(sums)}.")
         for key, one in sums.items():
             if not isinstance(one, SumRule):
-                also = f"; pass {one.__name__}(...)" if isinstance(one, type) else ""
-                raise LrpError(
-                    f"LRP: sums[{key!r}] must be a sum rule such as lrp.rules.Epsilon(0.01), got {shown(one)}{also}."
-                )
+                raise LrpError(f"LRP: sums[{key!r}] must be a rule such as lrp.rules.Epsilon(0.01), got {shown(one)}.")
         eps, gamma = non_negative(self.eps, "LRP: eps"), non_negative(self.gamma, "LRP: gamma")
         if "default" in sums and eps != EPS:
             raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")

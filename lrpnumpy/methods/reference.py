@@ -32,10 +32,7 @@ def check_steps(reference: np.ndarray, x: Packed, name: str) -> None:
     """Raise unless a reference (1, D) or (T, D) has a row for every step of an input."""
     steps, T = len(reference), x.batch.lengths[0]
     if 1 < steps < T:
-        raise LrpError(
-            f"reference of {name!r} must have at least as many steps as the input, {T}, got {steps}; a vector "
-            f"({reference.shape[1]},) serves every length."
-        )
+        raise LrpError(f"reference of {name!r} must be a vector or have at least the {T} steps of x, got {steps}.")
 
 
 class References(NamedTuple):

@@ -249,10 +249,7 @@ class Shapley(Referring):
             if not self._draws(of):
                 _check_cost(model, of, steps, k)
             elif self.order > 1:
-                raise LrpError(
-                    f"order must be 1 where orders are drawn, got {self.order} with an error and {_count(of)} players; "
-                    f"leave out error, or try players={EXACT}."
-                )
+                raise LrpError(f"order must be 1 where orders are drawn; leave out error, or try players={EXACT}.")
         method = replace(self, players=players)
         by_feature, options = has_features(method, request.unit), {**method.settings(request.plan), **request.options}
         return request._replace(method=method, by_feature=by_feature, options=options)

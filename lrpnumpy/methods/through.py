@@ -17,9 +17,7 @@ Through = Mapping[str, Sequence[int]]
 def checked_through(value: Any, model: Model) -> dict[str, list[int]]:
     """The units of each layer that relevance must pass, as `through` gives them, by the name of the layer's node."""
     if not isinstance(value, Mapping) or not value:
-        raise LrpError(
-            f"through must be a dict of layer to a list of units, such as {{'lstm': [5]}}, got {shown(value)}."
-        )
+        raise LrpError(f"through must be a dict such as {{'lstm': [5]}}, got {shown(value)}.")
     found: dict[str, list[int]] = {}
     for given, units in value.items():
         name = _named(model, given, "through", [node.name for node in model.network])

@@ -125,7 +125,7 @@ def test_several_inputs_in_shap_and_what_does_not_fit(results):
     with pytest.raises(lrp.LrpError, match="one input with relevance per feature"):
         e.to_shap(flat=False)
     model = results[0].source.model
-    with pytest.raises(lrp.LrpError, match="the sequences have 3 to 4 steps; pass equal lengths"):
+    with pytest.raises(lrp.LrpError, match="all sequences must have one length, got 3 to 4"):
         lrp.explain_all(model, [np.ones((3, 3)), np.ones((4, 3))], target=0).to_shap()
     with pytest.raises(lrp.LrpError, match="needs one class"):
         lrp.explain(model, np.ones((3, 3)), target="all").to_shap()

@@ -196,11 +196,11 @@ CASES = {
     ),
     "an option twice": (
         lambda: lrp.explain(NUMBERS, X, lrp.DeepLIFT("zero", data=[X]), reference="mean", data=[X]),
-        r"(reference|data) is given twice, in the DeepLIFT record and in the call; leave one out",
+        r"(reference|data) is given twice, in lrp.DeepLIFT and in the call; leave one out",
     ),
     "an option twice with its default": (
         lambda: lrp.explain(NUMBERS, X, lrp.LRP(eps=0.001), eps=0.2),
-        r"eps is given twice, in the LRP record and in the call; leave one out",
+        r"eps is given twice, in lrp.LRP and in the call; leave one out",
     ),
     "eps in full in a record": (
         lambda: lrp.LRP(epsilon=0.1),
@@ -319,7 +319,7 @@ CASES = {
     "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
     "a readout beside nodes": (
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
-        "readout is for a list of layers",
+        "readout must be None for nodes",
     ),
     "a first layer that knows no size": (
         lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),

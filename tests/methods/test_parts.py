@@ -184,7 +184,7 @@ def test_a_decomposed_explanation_is_one_like_any_other():
 @pytest.mark.parametrize(
     ("method", "options", "says"),
     [
-        ("occlusion-f", {"periods": (3,)}, "which multiply the input"),
+        ("occlusion-f", {"periods": (3,)}, "must multiply the input"),
         ("gradient", {"periods": (3,)}, "got gradient"),
         ("lrp-all", {}, "one of parts, periods and season"),
         ("lrp-all", {"periods": (3,), "season": 2}, "one of parts, periods and season"),
@@ -286,8 +286,8 @@ def test_all_classes_pass_through_a_unit():
 @pytest.mark.parametrize(
     ("through", "says"),
     [
-        ([5], "through must be a dict of layer"),
-        ({}, "through must be a dict of layer"),
+        ([5], "through must be a dict"),
+        ({}, "through must be a dict"),
         ({"gru": [1]}, r"through: a layer must be one of '0' \(LSTM\), '1' \(Dense\), got 'gru'"),
         ({"0": [1], "lstm": [2]}, "layer '0' must occur once, got it twice"),
         ({"0": range(10**15)}, "must have at most 3 entries, got more"),

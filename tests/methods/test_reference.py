@@ -226,7 +226,7 @@ def score_of(model, x):
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (np.zeros((2, 3)), "at least as many steps as the input, 4, got 2"),
+        (np.zeros((2, 3)), "have at least the 4 steps of x, got 2"),
         (np.zeros(4), "must"),
         ("mean", "must come with data"),
         ("unknown", "as the input has no words, got 'unknown'"),
@@ -247,7 +247,7 @@ def test_references_that_cannot_be(reference, words):
         ({"basin": np.zeros((2, 2))}, r"^reference of 'basin' must be one vector of 2 numbers, got shape \(2, 2\)\.$"),
         (
             {"weather": np.zeros((2, 3))},
-            "^reference of 'weather' must have at least as many steps as the input, 4, got 2",
+            "^reference of 'weather' must be a vector or have at least the 4 steps of x, got 2",
         ),
         ({"basin": "dry"}, "^reference of 'basin' must be 'zero', 'mean' or numbers"),
         ({"notes": [1, 9]}, "^reference of 'notes': token ids must lie from 0 to 5, got 9"),

@@ -215,7 +215,7 @@ def test_where_every_step_is_not_to_be_had(x):
         lrp.explain(network("every"), x, step="last")
     with pytest.raises(lrp.LrpError, match="spans must be None"):
         lrp.explain(network("every"), x, step="all", spans=[(0, 1)])
-    with pytest.raises(lrp.LrpError, match="sequences have 3 to 4 steps, not one length"):
+    with pytest.raises(lrp.LrpError, match=r"must have one length, got \[3, 4\]"):
         lrp.explain_all(network(), [x[:3], x[:4]]).stacked()
 
 
