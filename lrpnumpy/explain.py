@@ -53,7 +53,9 @@ def run(
         every = zip(encoded, spans, strict=True)
         phrases = [asked.phrases(one[model.main], some, f"sequence {k}") for k, (one, some) in enumerate(every)]
     keeps = (request.keep, *request.method.further)
-    size = sum([record[model.main].length for record in encoded]) * model.row_size
+    size = 0
+    for record in encoded:
+        size += record[model.main].length * model.row_size
     forced, path = compile.current(), path_of(model, keeps, size)
     look_up, shared = False, None
     if len(encoded) > 1:

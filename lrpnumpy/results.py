@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -131,15 +132,18 @@ def gathered(
             column = single.setdefault(name, [None] * N)
             for k, value in zip(positions.tolist(), values, strict=True):
                 column[k] = value
-    return Explanations(model, request, encoded, inputs, scores, targets, books, single, computed)
+    main, places = inputs[model.main], range(N)
+    return Explanations(model, request, encoded, inputs, scores, targets, books, single, computed, main, places)
 
 
 def _gathered_input(
     model: Model, name: str, encoded: list[EncodedRecord], chunks: Chunks, lead: tuple[int, ...]
 ) -> InputColumn:
     """What one input received, from all chunks; padding, which the network skips, has 0."""
-    of_input, names = [record[name] for record in encoded], model.inputs[name].features
-    padded = [one for one in of_input if one.kept is not None]
+    of_input, names, padded = [], model.inputs[name].features, False
+    for record in encoded:
+        of_input.append(record[name])
+        padded |= record[name].kept is not None
     if len(encoded) == 1 and not padded:
         got = chunks[-1][1].inputs[name]
         return InputColumn(of_input, names, got.relevance, got.feature_relevance)
@@ -156,6 +160,7 @@ def _gathered_input(
     return InputColumn(of_input, names, relevance, None, parts)
 
 
+@dataclass(eq=False, repr=False)
 class Explanations(Results):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
@@ -167,25 +172,23 @@ class Explanations(Results):
     whether all classes are explained.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        request: Request,
-        encoded: list[EncodedRecord],
-        inputs: dict[str, InputColumn],
-        scores: np.ndarray,
-        targets: np.ndarray,
-        books: np.ndarray | None,
-        single: dict[str, list[Any]],
-        computed: str,
-        places: Sequence[int] | None = None,
-    ) -> None:
-        self.model, self.request, self.encoded, self.inputs = model, request, encoded, inputs
-        self.scores, self.targets, self.books, self.single = scores, targets, books, single
-        self.computed, self.main = computed, inputs[model.main]  # what the first of the inputs received
-        self.every_class = targets.ndim == 2
-        self.places: Sequence[int] = range(len(encoded)) if places is None else places  # among all, of a slice
-        self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
+    model: Model
+    request: Request
+    encoded: list[EncodedRecord]
+    inputs: dict[str, InputColumn]
+    scores: np.ndarray = field()  # in place of the property of any results
+    targets: np.ndarray = field()
+    books: np.ndarray | None
+    single: dict[str, list[Any]]
+    computed: str
+    main: InputColumn  # what the first of the inputs received
+    places: Sequence[int]  # of a slice: the numbers of its results among all
+    _explains_predicted: bool = False  # whether each explains the class that is predicted, as nobody named one
+
+    @property
+    def every_class(self) -> bool:
+        """Whether all classes are explained."""
+        return self.targets.ndim == 2
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -257,27 +260,26 @@ class Explanations(Results):
 
     def _some(self, places: Sequence[int]) -> Explanations:
         chosen = [*places]
-        found = Explanations(
-            self.model,
-            self.request,
-            [self.encoded[k] for k in chosen],
-            {name: one.some(chosen) for name, one in self.inputs.items()},
-            self.scores[chosen],
-            self.targets[..., chosen],
-            taken(self.books, (..., chosen)),
-            {name: [values[k] for k in chosen] for name, values in self.single.items()},
-            self.computed,
-            [self.places[k] for k in chosen],
+        inputs = {name: one.some(chosen) for name, one in self.inputs.items()}
+        return replace(
+            self,
+            encoded=[self.encoded[k] for k in chosen],
+            inputs=inputs,
+            main=inputs[self.model.main],
+            scores=self.scores[chosen],
+            targets=self.targets[..., chosen],
+            books=taken(self.books, (..., chosen)),
+            single={name: [values[k] for k in chosen] for name, values in self.single.items()},
+            places=[self.places[k] for k in chosen],
         )
-        found._explains_predicted = self._explains_predicted
-        return found
 
     def _one(self, k: int) -> Explanation:
         model, request = self.model, self.request
-        options = {**request.options}
+        options, inputs = {**request.options}, {}
         if request.step == "all":
             options["step"] = self.places[k]
-        inputs = {name: column.of(k) for name, column in self.inputs.items()}
+        for name, column in self.inputs.items():
+            inputs[name] = column.of(k)
         scores, record = self.scores[k], self.encoded[k]
         if len(self.encoded) > 1:  # copies, which do not keep the others in memory
             scores, record = scores.copy(), {name: one.copied() for name, one in record.items()}
@@ -285,7 +287,7 @@ class Explanations(Results):
             Explanation,
             inputs=inputs,
             scores=scores,
-            target="all" if self.every_class else int(self.targets[k]),
+            target="all" if self.targets.ndim == 2 else int(self.targets[k]),
             method=request.method.name,
             activation=model.output,
             classes=model.classes,

@@ -89,10 +89,10 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     if target is None and given and len({*explained}) == 1:
         return [Panel(names[explained[0]], many, None, everywhere)]
     wanted = wanted_classes(first, target, what)
-    if len(wanted) == 1 and {*explained} != {*wanted} and hasattr(many, "_explained_for"):
-        many, explained = many._explained_for(wanted[0]), wanted
     if len(wanted) == 1 and {*explained} == {*wanted}:
         return [Panel(names[wanted[0]], many, None, everywhere)]
+    if len(wanted) == 1 and hasattr(many, "_explained_for"):
+        return [Panel(names[wanted[0]], many._explained_for(wanted[0]), None, everywhere)]
     if hasattr(many, "_explained_for"):
         again = many._explained_for("all")
         return [Panel(names[c], again, c, everywhere) for c in wanted]

@@ -19,20 +19,9 @@ from lrpnumpy.rules import RULES, Rule
 
 __all__ = ["CD", "LRP", "DeepLIFT", "Gradient", "IntegratedGradients", "Method", "Occlusion", "Shapley"]
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Gradient(),
-        Gradient(times_input=True),
-        Occlusion(),
-        Occlusion("probability"),
-        *map(LRP, RULES),
-        CD(),
-        DeepLIFT(),
-        IntegratedGradients(),
-        Shapley(),
-    )
-}
+_ALL: list[Method] = [Gradient(), Gradient(times_input=True), Occlusion(), Occlusion("probability"), *map(LRP, RULES)]
+_ALL += [CD(), DeepLIFT(), IntegratedGradients(), Shapley()]
+METHODS = {method.name: method for method in _ALL}
 UNSTABLE = ("lrp-prop", "lrp-abs", "lrp-half")  # which often fail their evidence
 WIDTH = 100  # columns of the table of methods
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods

@@ -330,9 +330,9 @@ def question_of(
     else:
         trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
     if not model.every:
-        return Question(trace, request, None, trace.scores, spans)
+        return Question(trace, request, None, trace.output.rows, spans)
     rows = _explained_rows(trace, step, positions)
-    return Question(trace, request, rows, trace.scores[rows], spans)
+    return Question(trace, request, rows, trace.output.rows[rows], spans)
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:
