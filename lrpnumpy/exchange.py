@@ -14,7 +14,6 @@ from lrpnumpy.ledgers import ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
 from lrpnumpy.methods.base import Method
-from lrpnumpy.methods.shapley import Shapley
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import Rule
@@ -158,7 +157,7 @@ class Attribution:
         if isinstance(target, str) and target == "all":
             raise LrpError("target must be one class, or one for each of the batch, got 'all'.")
         if any(one.embedding is None for one in ports.values()):
-            options = {**options, "unit": "feature"} | self._players(options)
+            options = {**options, "unit": "feature"}
         found = self._explained(arrays, baselines, target, options)
         attributions: Any = tuple(_like(x, name, found) for x, name in zip(given, ports, strict=True))
         if not isinstance(inputs, tuple):
@@ -169,15 +168,6 @@ class Attribution:
             raise LrpError(f"return_convergence_delta needs a method with a reference, got {self.method.name}.")
         delta = np.array([-float(e.ledger.gap) for e in found])  # type: ignore[union-attr]
         return attributions, _tensor(given[0], delta)
-
-    def _players(self, options: dict[str, Any]) -> dict[str, Any]:
-        """For Shapley values the features as players: attributions have the shape of the input, windows do not."""
-        if not isinstance(self.method, Shapley) or self.method.players == "features":
-            return {}
-        players = options.get("players", self.method.players)
-        if players not in (None, "features"):
-            raise LrpError(f"attribute: players must be 'features', got {shown(players)}; use lrp.explain for windows.")
-        return {"players": "features"}
 
     def _records(self, arrays: dict[str, np.ndarray]) -> list[Any]:
         """The records of a batch as `explain` takes them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -233,7 +233,6 @@ def explain(
     spans: Sequence[tuple[int, int]] | None = ...,
     reference: Any = ...,
     fill: Literal["forward"] | None = ...,
-    groups: Mapping[str, Sequence[str]] | None = ...,
     **options: Any,
 ) -> Explanation: ...
 @door
@@ -250,7 +249,6 @@ def explain(
     spans: Sequence[tuple[int, int]] | None = None,
     reference: Any = None,
     fill: Literal["forward"] | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> Explanation | Explanations:
     """Explain one prediction: the relevance (attribution) of every step of the input.
@@ -269,7 +267,6 @@ def explain(
     spans: phrases (start, stop), stop excluded, that also receive a relevance.
     reference: the input compared with, or the replacement of a step, for methods that have one.
     fill: "forward" replaces a missing value by the one before it, with a warning that states the count.
-    groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: options of the method, such as eps=0.01: the fields of its record.
     """
     if isinstance(target, tuple):
@@ -289,8 +286,7 @@ def explain(
         newest = request.newest
         records = _for_each_step(model, record) if newest is None else _newest(record, newest)
         return run(model, records, request, target, None, None)
-    found = run(model, [record], request, target, None if spans is None else [spans], 1)._one(0)
-    return found if groups is None else found.with_groups(groups)
+    return run(model, [record], request, target, None if spans is None else [spans], 1)._one(0)
 
 
 def _newest(record: EncodedRecord, count: int) -> list[EncodedRecord]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,14 +67,6 @@ class Summary:
         """(G,) how many steps, counted back from that of the prediction, hold half of the absolute relevance."""
         reached = np.cumsum(self.by_lag(), axis=1)
         return (reached < reached[:, -1:] / 2).sum(axis=1) + 1
-
-    @door
-    def group(self, name: Any) -> Summary:
-        """The summary of the group `name` alone."""
-        name = str(name) if isinstance(name, Hashable) else shown(name)
-        k = self.groups.index(one_of(name, "group", self.groups))
-        arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
-        return replace(self, groups=(name,), left_out=0, **arrays)
 
     @door
     def to_frame(self, by: str | None = None) -> pd.DataFrame:
