@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded, EncodedRecord
 from lrpnumpy.fields import Record, by_target, taken
@@ -245,12 +244,6 @@ class Explanations(Results):
     def dates(self) -> list[Any]:
         """Label of the last step of each sequence, or None."""
         return [taken(one.labels, -1) for one in self.main.encoded]
-
-    @cached_property
-    def probabilities(self) -> np.ndarray | None:
-        """(N, C), where the model has any."""
-        with np.errstate(all="ignore"):
-            return probabilities(self.model.output, self.scores)
 
     def evidence(self) -> EvidenceList:
         """What experiments say about each of them, computed as one batch and kept; see `Explanation.evidence`."""

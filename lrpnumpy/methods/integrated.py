@@ -25,7 +25,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, non_negative, whole
 from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Multiplying, finished, reference_of, reference_scores, unit_of
+from lrpnumpy.methods.reference import Multiplying, finished, reference_scores, references_of, unit_of
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
@@ -114,10 +114,9 @@ class IntegratedGradients(Multiplying):
 
     def _integrated(self, question: Question, wanted: list[np.ndarray]) -> Iterator[tuple[Any, ...]]:
         """Of each reference its rows, its scores (n, C), and what `_refined` gives for the `wanted` targets."""
-        trace, references = question.trace, question.request.plan
-        for k in range(len(references.each)):
-            x0, windows = reference_of(references, k, trace)
-            of_reference = reference_scores(question, forward(trace.model, x0, None, windows).scores)
+        trace = question.trace
+        for x0, windows, passed in references_of(question, None):
+            of_reference = reference_scores(question, passed.scores)
             line = Line(trace.model, trace.inputs, x0, trace.windows, windows)
             yield x0, of_reference, _refined(self, question, wanted, line, of_reference)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, non_negative, one_of, shown
+from lrpnumpy.checks import LrpError, close_to, non_negative, one_of, shown
 from lrpnumpy.kernels import ledger
 from lrpnumpy.layers import LAYERS
 from lrpnumpy.ledgers import ROWS
@@ -191,9 +190,8 @@ def resolved(sums: Mapping[str, SumRule], model: Model) -> dict[str, SumRule]:
     known = {"first", "last", "default", *LAYERS, *(key for some in keys.values() for key in some)}
     for key in sums:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, 1)
-            meant = f"did you mean {close[0]!r}?" if close else f"the layers of this model are {', '.join(keys)}."
-            raise LrpError(f"LRP: sums has no layer or type {key!r} to apply to; {meant}")
+            advice = close_to(key, known) or f"; the layers of this model are {', '.join(keys)}."
+            raise LrpError(f"LRP: sums has no layer or type {key!r} to apply to{advice}")
     chosen = {name: next((key for key in some if key in sums), None) for name, some in keys.items()}
     return {name: sums[key] for name, key in chosen.items() if key is not None}
 

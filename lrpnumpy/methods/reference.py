@@ -6,7 +6,7 @@ A reference is an input that the network's answer is compared with. Relevances a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,12 +15,13 @@ import numpy as np
 from lrpnumpy.checks import LrpError, check_shape, numbers, shown
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.inputs import Input
+from lrpnumpy.layers.base import Keep
 from lrpnumpy.methods.base import Columns, Method, Question, Request, Unit
 from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
-from lrpnumpy.passes import SequenceWindows, Trace
+from lrpnumpy.passes import SequenceWindows, Trace, forward
 from lrpnumpy.rules.propagation import Entry
 
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
@@ -51,12 +52,17 @@ class References(NamedTuple):
         return out
 
 
-def reference_of(references: References, k: int, trace: Trace) -> tuple[dict[str, Packed], SequenceWindows | None]:
-    """The k-th reference for the records of a forward pass; where these are windows, those of the reference."""
-    if trace.windows is None:
-        return references.packed(k, trace.inputs), None
-    windows = trace.windows._replace(inputs=references.packed(k, trace.windows.inputs))
-    return windows.cut(windows.inputs), windows
+def references_of(question: Question, keep: Keep) -> Iterator[tuple[dict[str, Packed], SequenceWindows | None, Trace]]:
+    """Each reference for the records of a forward pass, its windows where these are windows, and its forward pass."""
+    trace, references = question.trace, question.request.plan
+    for k in range(len(references.each)):
+        windows = trace.windows
+        if windows is None:
+            x0 = references.packed(k, trace.inputs)
+        else:
+            windows = windows._replace(inputs=references.packed(k, windows.inputs))
+            x0 = windows.cut(windows.inputs)
+        yield x0, windows, forward(trace.model, x0, keep, windows)
 
 
 @dataclass(frozen=True)
@@ -140,9 +146,10 @@ def references(model: Model, value: Any, data: Any = None) -> References:
 
 def _is_several(value: Any) -> bool:
     """Whether these are several references: a list of arrays, words or dicts, or an array (N, T, D)."""
-    if isinstance(value, (np.ndarray, str)) or not isinstance(value, Sequence):
-        return np.ndim(value) == 3 if isinstance(value, np.ndarray) else False
-    return all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
+    if isinstance(value, np.ndarray):
+        return value.ndim == 3
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
 
 
 def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.ndarray:
