@@ -15,7 +15,7 @@ from lrpnumpy.kernels import compile
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
-from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
+from lrpnumpy.methods.base import Columns, Method, PackedRecords, Request, Unit, answer
 from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
@@ -70,7 +70,8 @@ def run(
         nonlocal is_doubtful
         chosen = targets[positions] if is_named else targets
         wanted = None if phrases is None else [phrases[k] for k in positions]
-        columns = answer(model, x, request, chosen, wanted, positions, whole)
+        records = PackedRecords(x, positions, chosen, wanted, whole)
+        columns = answer(model, request, records)
         chunks.append((positions, columns))
         sound = columns.sound
         if sound is None:
@@ -82,7 +83,7 @@ def run(
                 with compile.on(forced):
                     exact = exact_path.setdefault("path", path_of(model.in_float64, keeps, size))
                 with compile.on(exact):
-                    some, again = _recomputed(columns, model, x, request, wanted, positions, whole)
+                    some, again = _recomputed(model, request, records, columns)
                 recomputed.update(dict.fromkeys(some.tolist(), EXACT[exact]))
                 chunks.append((some, again))
 
@@ -133,28 +134,20 @@ def _shared_pass(model: Model, encoded: list[EncodedRecord], request: Request) -
         return forward(model, packed(model, encoded[-1:]), request.keep)
 
 
-def _recomputed(
-    columns: Columns,
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    spans: list[np.ndarray] | None,
-    positions: np.ndarray,
-    whole: Trace | SequenceWindows | None,
-) -> tuple[np.ndarray, Columns]:
+def _recomputed(model: Model, request: Request, records: PackedRecords, columns: Columns) -> tuple[np.ndarray, Columns]:
     """The sequences whose ledger misses the score in float32, or is rounding's alone: their positions, and their
     results computed again in float64.
     """
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
-    windows = None
-    if isinstance(whole, SequenceWindows):
-        sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in whole.inputs.items()}
-        windows = whole.some(some)._replace(inputs=sequence)
+    windows, positions = None, records.positions[some]
+    if isinstance(records.whole, SequenceWindows):
+        sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in records.whole.inputs.items()}
+        windows = records.whole.some(some)._replace(inputs=sequence)
     targets = columns.targets[some] if columns.targets.ndim == 1 else "all"
-    spans = None if spans is None else [spans[k] for k in some]
-    exact = {name: _in_float64(one, some) for name, one in x.items()}
-    again = answer(model.in_float64, exact, request, targets, spans, positions[some], windows)
+    spans = None if records.spans is None else [records.spans[k] for k in some]
+    exact = {name: _in_float64(one, some) for name, one in records.x.items()}
+    again = answer(model.in_float64, request, PackedRecords(exact, positions, targets, spans, windows))
     assert again.books is not None
     names, moved = ROWS[request.method.kind], _moved(again, model.dtype)
     again.books[..., names.index("inputs"), :] += moved
@@ -164,7 +157,7 @@ def _recomputed(
         again.books[..., names.index("gap"), :] -= moved
     again = by_target(lambda array: array.astype(model.dtype) if array.dtype.kind == "f" else array, again)
     again.scores = columns.scores[some]
-    return positions[some], again
+    return positions, again
 
 
 def _moved(columns: Columns, dtype: np.dtype) -> np.ndarray:

@@ -19,7 +19,7 @@ from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown, whole
 from lrpnumpy.encode import EncodedRecord, packed
 from lrpnumpy.kernels import compile
 from lrpnumpy.meant import door
-from lrpnumpy.methods.base import question_of
+from lrpnumpy.methods.base import PackedRecords, question_of
 from lrpnumpy.methods.reference import vectors
 from lrpnumpy.packed import Packed
 from lrpnumpy.passes import path_of
@@ -95,7 +95,8 @@ def _multipliers(e: Explanation) -> Values:
         exact[name] = Packed(rows, x.batch)
     keeps, size = (request.keep, *request.method.further), record[model.main].length * model.row_size
     with np.errstate(all="ignore"), compile.on(path_of(model.in_float64, keeps, size)):
-        question = question_of(model.in_float64, exact, request._replace(step=options["step"]), np.zeros(1, np.int64))
+        records = PackedRecords(exact, np.zeros(1, np.int64))
+        question = question_of(model.in_float64, request._replace(step=options["step"]), records)
         found = request.method.multipliers(question, np.array([e.target]))
     return {name: np.where(np.isfinite(own), own, 0) for name, own in found.items()}
 

@@ -287,21 +287,20 @@ class Question(NamedTuple):
         return out if self.request.versus is None else out - values[..., self.request.versus]
 
 
-def answer(
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    targets: Any,
-    spans: list[np.ndarray] | None,
-    positions: np.ndarray,
-    whole: Trace | SequenceWindows | None = None,
-) -> Columns:
-    """All results of one packed batch; `positions` say which sequences they are, for errors.
+class PackedRecords(NamedTuple):
+    """Records of a request, as one packed batch."""
 
-    `targets` is one class for each, None for the predicted ones, or "all". `whole` is the pass of a sequence that all
-    of them are the beginning of, or the windows that they are.
-    """
-    question = question_of(model, x, request, positions, spans, whole)
+    x: dict[str, Packed]  # by input
+    positions: np.ndarray  # (n,) which records of the request they are
+    targets: Any = None  # (n,) classes; None for the predicted ones, or "all"
+    spans: list[np.ndarray] | None = None  # phrases (V, 2) of each record
+    # the forward pass of a sequence that all of them are the beginning of, or the windows that they are
+    whole: Trace | SequenceWindows | None = None
+
+
+def answer(model: Model, request: Request, records: PackedRecords) -> Columns:
+    """All results of one packed batch."""
+    question, targets = question_of(model, request, records), records.targets
     scores = question.scores
     if isinstance(targets, str):
         return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
@@ -310,29 +309,22 @@ def answer(
         if request.versus is not None and (same := np.flatnonzero(targets == request.versus)).size:
             raise LrpError(
                 f"versus must be another class than the one explained, got {request.versus}, which is what the model "
-                f"predicts for sequence {positions[same[0]]}; say target=… as well."
+                f"predicts for sequence {records.positions[same[0]]}; say target=… as well."
             )
     return request.method.run(question, [targets])[0]
 
 
-def question_of(
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    positions: np.ndarray,
-    spans: list[np.ndarray] | None = None,
-    whole: Trace | SequenceWindows | None = None,
-) -> Question:
-    """The forward pass of one packed batch with the request; the arguments are those of `answer`."""
-    step = request.step
+def question_of(model: Model, request: Request, records: PackedRecords) -> Question:
+    """The forward pass of one packed batch with the request."""
+    step, x, whole = request.step, records.x, records.whole
     if isinstance(whole, SequenceWindows):
         trace, step = forward(model, x, request.keep, whole), -1
     else:
         trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
     if not model.every:
-        return Question(trace, request, None, trace.output.rows, spans)
-    rows = _explained_rows(trace, step, positions)
-    return Question(trace, request, rows, trace.output.rows[rows], spans)
+        return Question(trace, request, None, trace.output.rows, records.spans)
+    rows = _explained_rows(trace, step, records.positions)
+    return Question(trace, request, rows, trace.output.rows[rows], records.spans)
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:
