@@ -83,9 +83,8 @@ def _columns(part: InputPart, at: int) -> tuple[np.ndarray, np.ndarray, list[str
 
 def _values(part: InputPart) -> np.ndarray:
     """The values of an input with relevance per feature; not a number where they are not known."""
-    if part.values is None:
-        return np.full(part.feature_relevance.shape, np.nan)  # type: ignore[union-attr]
-    return np.asarray(part.values)
+    unknown = np.full(part.feature_relevance.shape, np.nan)  # type: ignore[union-attr]
+    return unknown if part.values is None else np.asarray(part.values)
 
 
 def _when(lag: int, unit: str) -> str:

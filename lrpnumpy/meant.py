@@ -118,22 +118,15 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
 
 def _is_checked(hint: Any) -> bool:
     """Whether values of this annotation that have passed their check are always right; not every path is."""
-    return hint == "Model" or (_is_plain(hint) and "os.PathLike[str]" not in hint)
-
-
-def _is_plain(hint: Any) -> bool:
-    return isinstance(hint, str) and {*hint.split(" | ")} <= PLAIN.keys()
+    return hint == "Model" or {*str(hint).split(" | ")} <= PLAIN.keys() - {"os.PathLike[str]"}
 
 
 def check_plain(what: str, given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception | None = None) -> None:
     """Raise an LrpError about the first value that does not fit its plain annotation, if there is one."""
     for name, value in given.items():
-        hint = hints.get(name)
-        if not isinstance(hint, str) or not _is_plain(hint):
-            continue
-        kinds = [PLAIN[kind] for kind in hint.split(" | ")]
-        if not any(test(value) for test, _ in kinds):
-            wanted = " or ".join(words for _, words in kinds)
+        hint = str(hints.get(name, "")).split(" | ")
+        if {*hint} <= PLAIN.keys() and not any(PLAIN[kind][0](value) for kind in hint):
+            wanted = " or ".join(PLAIN[kind][1] for kind in hint)
             raise LrpError(f"{what}: {name} must be {wanted}, got {shown(value)}.") from error
 
 

@@ -463,8 +463,8 @@ class Explanation:
         """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k].tolist()
-        names = [None] * len(self) if self.tokens is None and self.labels is None else self.step_names
-        return [TopStep(t, names[t], float(self.relevance[t])) for t in order]
+        names = dict(enumerate(self.step_names)) if self.tokens or self.labels is not None else {}
+        return [TopStep(t, names.get(t), float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame, one row per step: position, token, relevance, and one column per feature where there are any.

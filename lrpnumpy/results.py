@@ -352,7 +352,7 @@ class Explanations(Results):
             what = f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(huge)}"
         else:
             return None
-        close = ", or the two scores are almost equal" if missed.any() and versus is not None else ""
+        close = "" if versus is None else ", or the two scores are almost equal"
         return f"numerically unstable here, so the result is meaningless: {what} ({self._settings()}{close})"
 
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:

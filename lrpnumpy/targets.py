@@ -50,11 +50,6 @@ def wanted_classes(e: Explanation, target: Any, what: str) -> list[int]:
     return [*range(count)]
 
 
-def is_mixed(e: Explanation, target: Any) -> bool:
-    """Whether predicted classes are to be mixed; a class may have that name."""
-    return isinstance(target, str) and target == PREDICTED and PREDICTED not in class_names(e)
-
-
 def listed(many: Iterable[Explanation], what: str) -> Sequence[Explanation]:
     """Explanations with their number: a sequence is as it is, of which one at a time is read; others become a list."""
     if isinstance(many, Sequence):
@@ -78,7 +73,7 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     if not isinstance(first, Explanation):
         raise LrpError(f"{what}: got {type(first).__name__}; pass explanations from explain or explain_all.")
     names, every_class = class_names(first), first.target == "all"
-    if is_mixed(first, target):
+    if isinstance(target, str) and target == PREDICTED and PREDICTED not in names:  # a class may have that name
         return [Panel(MIXED, many, -1 if every_class else None, everywhere)]
     if every_class:
         return [Panel(names[c], many, c, everywhere) for c in wanted_classes(first, target, what)]
