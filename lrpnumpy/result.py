@@ -192,7 +192,8 @@ class Explanation:
 
     def __post_init__(self) -> None:
         c: Any
-        C, every_class = np.size(self.scores), isinstance(self.target, str) and self.target == "all"
+        every_class = isinstance(self.target, str) and self.target == "all"
+        C = getattr(self.scores, "size", 0)  # of a list, such as from JSON, the check tells what is wrong
         readback.check(self, "Explanation", {"output": C, "target": C} if every_class else {"output": C})
         for name, c, wanted in (("target", self.target, "'all' or a class"), ("versus", self.versus, "a class")):
             is_class = checks.is_number(c, int) and 0 <= c < C

@@ -33,6 +33,7 @@ def trusted(kind: type[Record], **values: Any) -> Record:
     return record
 
 
+@dataclass(eq=False, repr=False)
 class InputColumn:
     """What one input received in all sequences; relevance of features is put together when it is first needed.
 
@@ -40,17 +41,11 @@ class InputColumn:
     of its features, where the model has them, and `parts` the features of chunks with their rows among all.
     """
 
-    def __init__(
-        self,
-        encoded: list[Encoded],
-        names: tuple[str, ...] | None,
-        relevance: np.ndarray,
-        features: np.ndarray | None,
-        parts: Sequence[tuple[np.ndarray, np.ndarray]] = (),
-    ) -> None:
-        self.encoded, self.names, self.relevance, self._parts = encoded, names, relevance, parts
-        if not parts:
-            vars(self)["feature_relevance"] = features
+    encoded: list[Encoded]
+    names: tuple[str, ...] | None
+    relevance: np.ndarray
+    features: np.ndarray | None
+    parts: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -60,15 +55,19 @@ class InputColumn:
     @cached_property
     def feature_relevance(self) -> np.ndarray | None:
         """Relevance of every feature, as `relevance` with one more axis, where it is known."""
-        features = np.zeros((*self.relevance.shape, self._parts[0][1].shape[-1]), self.relevance.dtype)
-        for rows, part in self._parts:
+        if not self.parts:
+            return self.features
+        features = np.zeros((*self.relevance.shape, self.parts[0][1].shape[-1]), self.relevance.dtype)
+        for rows, part in self.parts:
             features[..., rows, :] = part
         return features
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one, relevance, features = self.encoded[k], self.relevance, self.feature_relevance
+        one, relevance, features = self.encoded[k], self.relevance, self.features
         values, labels = one.values, one.labels
+        if self.parts:
+            features = self.feature_relevance
         if len(self.encoded) > 1:
             steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
             relevance = relevance[..., steps].copy()
