@@ -951,7 +951,7 @@ def test_a_damaged_folder_of_explanations(model, tmp_path, rng):
         (
             5,
             {"method": "deeplift", "reference": {"y": np.zeros((4, 2))}},
-            "reference of 'y' must have at least as many",
+            "reference of 'y' must be a vector or have at least",
         ),
         (3, {"join": True}, "steps"),
     ],
