@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby, repeat
+from itertools import accumulate, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import tables, text
-from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, outside, shown, unmasked
+from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, optional, outside, shown, unmasked
 from lrpnumpy.fields import taken
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
@@ -43,52 +43,36 @@ class Encoded(NamedTuple):
 
     def copied(self) -> Encoded:
         """A copy with its own arrays."""
-        steps = slice(None)
-        ids, x = taken(self.ids, steps, copy=True), taken(self.x, steps, copy=True)
-        return self._replace(ids=ids, x=x)
+        return self._replace(ids=optional(np.copy, self.ids), x=optional(np.copy, self.x))
 
     @property
     def values(self) -> np.ndarray | None:
         """(length, D) numbers as passed in, with padding; None for words."""
         if self.whole is not None:
             return self.whole.values
-        if self.padded is not None:
-            return self.padded
-        return self.x
+        return self.x if self.padded is None else self.padded
 
     def windows(self, size: int, record: dict[str, Encoded]) -> list[Encoded]:
         """The window of at most `size` steps that ends at each step that the network sees, of a `record`."""
+        plain = Encoded(None, None, 0, embedding=self.embedding, features=self.features)
         tokens, found = self.tokens, []
         for stop in range(1, self.steps + 1):
             first = max(0, stop - size)
             seen, steps = self.seen[first:stop], slice(first, stop)
-            window = Encoded(
-                taken(self.ids, steps),
-                taken(self.x, steps),
-                len(seen),
-                embedding=self.embedding,
-                labels=taken(self.labels, seen),
-                features=self.features,
-                window=(record, first),
-            )
-            if tokens is not None:
-                window = window._replace(words=tuple(tokens[k] for k in seen))
-            found.append(window)
+            words = None if tokens is None else tuple(tokens[k] for k in seen)
+            window = plain._replace(ids=taken(self.ids, steps), x=taken(self.x, steps), length=len(seen), words=words)
+            found.append(window._replace(labels=taken(self.labels, seen), window=(record, first)))
         return found
 
     @property
     def rows(self) -> np.ndarray:
         """(T,) token ids, or (T, D) numbers."""
-        if self.x is None:
-            return self.ids  # type: ignore[return-value]
-        return self.x
+        return self.ids if self.x is None else self.x  # type: ignore[return-value]
 
     @property
     def steps(self) -> int:
         """Number T of steps that the network sees."""
-        if self.x is None:
-            return len(self.ids)  # type: ignore[arg-type]
-        return len(self.x)
+        return len(self.rows)
 
     @property
     def seen(self) -> np.ndarray:
@@ -120,10 +104,8 @@ class Encoded(NamedTuple):
         if self.whole is not None:
             return self.whole.marks
         embedding: Any = self.embedding
-        unknown, has_unknown = -1, False
-        if self.ids is not None:
-            unknown = embedding.unknown_row
-            has_unknown = unknown >= 0 and unknown in self.ids.tolist()
+        unknown = -1 if self.ids is None else embedding.unknown_row
+        has_unknown = unknown >= 0 and unknown in self.ids.tolist()  # type: ignore[union-attr]
         if self.kept is None and self.added == (0, 0) and not has_unknown:
             return None
         found = np.full(self.length, Mark.PADDING, np.uint8)
@@ -221,11 +203,10 @@ def encode_all(model: Model, sequences: Any) -> list[EncodedRecord]:
 
 def as_records(model: Model, sequences: Any, what: str = "sequences") -> Any:
     """One record for each entry; of a dict of arrays, a dict for each. Errors name `what` was passed in."""
-    if isinstance(sequences, str) or tables.is_frame(sequences):
-        got = "string; use the function for one sequence, or [text]"
-        if not isinstance(sequences, str):
-            got = "table; use the function for one sequence, [table], or explain_windows for every window of it"
-        raise LrpError(f"{what} must be a list of sequences, got one {got}.")
+    if isinstance(sequences, str):
+        raise LrpError(f"{what} must be a list of sequences, got one string; use the function for one, or [text].")
+    if tables.is_frame(sequences):
+        raise LrpError(f"{what} must be a list of sequences, got one table; pass [table], or use explain_windows.")
     if not isinstance(sequences, (list, np.ndarray, Mapping)) and (table := tables.read(sequences, None, None, "")):
         sequences = table.values
     if not (hasattr(sequences, "__len__") and hasattr(sequences, "__iter__")) or isinstance(sequences, NO_LISTS):
@@ -249,7 +230,7 @@ def _records(port: Input | None, column: Any, name: str) -> Any:
         if isinstance(column, (str, range)) or not np.iterable(column) or not hasattr(column, "__len__"):
             raise LrpError(f"input {name!r} must have a list or array with one entry per record, got {shown(column)}.")
         return column
-    return tables.read(port.expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
+    return tables.read(port._expanded(column), port.features, port.size, f"input {name!r}").values  # type: ignore[union-attr]
 
 
 def _in_order(model: Model, record: Any) -> Any:
@@ -281,45 +262,36 @@ def _encode_ports(model: Model, records: Sequence[Any], where: Sequence[str]) ->
 
 def encode_port(port: Input, values: Sequence[Any], where: Sequence[str], least: int = 1) -> list[Encoded]:
     """The values of one input in several records, each of at least `least` steps."""
-    kinds, found = {*map(type, values)}, []
-    is_words = port.takes_words and kinds <= {str, list}
-    if is_words:
-        for one in values:
-            if not one or type(one[0]) is not str:
-                is_words = False
-                break
-    if is_words:
-        found = _words(port, [*map(_spelled, repeat(port), values, where)], where)  # the most common forms
-    elif kinds == {np.ndarray} and _are_vectors(port, values):
-        found = [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
-    elif kinds == {np.ndarray} and _are_ids(port, values):
-        found = _ids(port, values, where)
-    else:
+    found = _common(port, values, where)
+    if found is None:
+        found = []
         for encoder, some in groupby(map(_form, repeat(port), values, where), itemgetter(0)):
             _, parts, names = zip(*some, strict=True)
             found += encoder(port, parts, names)
     if least > 1:
         for one, place in zip(found, where, strict=True):
             if one.steps < least:
-                raise LrpError(
-                    f"{place} must have at least {least} steps for the layers of this model, got {one.steps}."
-                )
+                raise LrpError(f"{place} must have at least {least} steps for this model, got {one.steps}.")
     return found
 
 
-def _are_vectors(port: Input, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether arrays are as the network takes them, and nothing is to be padded."""
-    if not port.steps or port.mask_value is not None or port.pad is not None:
-        return False
-    wanted = (port.given_dtype, port.size)
-    return all(array.ndim == 2 and len(array) and (array.dtype, array.shape[1]) == wanted for array in arrays)
+def _common(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[Encoded] | None:
+    """Records of the most common forms, all at once: sentences, arrays of token ids, arrays as the network takes them.
 
-
-def _are_ids(port: Input, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether arrays are the token ids of sequences."""
-    if not port.steps or port.embedding is None:
-        return False
-    return all(array.ndim == 1 and len(array) and array.dtype.kind in "iu" for array in arrays)
+    None where some need a closer look.
+    """
+    kinds = {*map(type, values)}
+    if port.takes_words and kinds <= {str, list}:
+        if all(one and type(one[0]) is str for one in values):
+            return _words(port, [*map(_spelled, repeat(port), values, where)], where)
+    elif kinds == {np.ndarray} and port.steps and port.embedding is not None:
+        if all(array.ndim == 1 and len(array) and array.dtype.kind in "iu" for array in values):
+            return _ids(port, values, where)
+    elif kinds == {np.ndarray} and port.steps and port.mask_value is None and port.pad is None:
+        wanted = (port.given_dtype, port.size)
+        if all(array.ndim == 2 and len(array) and (array.dtype, array.shape[1]) == wanted for array in values):
+            return [Encoded(None, x, len(x)) for x in _checked(port, values, where)]
+    return None
 
 
 def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
@@ -328,7 +300,7 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
     if isinstance(value, range):
         value = as_array(value, where)
     if not isinstance(value, (np.ndarray, str, list)) and (
-        table := tables.read(port.expanded(value), port.features, port.size, where)
+        table := tables.read(port._expanded(value), port.features, port.size, where)
     ):
         value = table.values
         if value.dtype.kind not in "fiu":
@@ -347,41 +319,33 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
         array = array[0]
     if array.dtype.kind in "iuf" and array.ndim == 1 and port.size == 1 and embedding is None:
         array = array[:, None]
-    if array.dtype.kind in "iu" and embedding is not None and array.ndim == 2 and len(array) == 1:
-        array = array[0]  # the ids of a batch of one
-    if array.dtype.kind in "iu" and array.ndim == 1:
-        if embedding is None:
-            raise LrpError(
-                f"{where}: this {_whose(where)} has no embedding; got integers, pass a (T, {port.size}) float array."
-            )
-        return _ids, array, where
+    if array.dtype.kind in "iu" and embedding is not None:
+        if array.ndim == 2 and len(array) == 1:
+            array = array[0]  # the ids of a batch of one
+        if array.ndim == 1:
+            return _ids, array, where
     if not array.ndim or (array.dtype.kind != "f" and (array.ndim == 1 or embedding is not None)):
-        takes, many = "", ""
+        takes, more = "", "; the model has no embedding"
         if embedding is not None:
-            takes = "token ids or "
-            if embedding.vocabulary:
-                takes = "a string, a list of words, token ids or "
-        if array.ndim > 1 and array.dtype.kind in "iu":
-            many = BATCH
-        raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}{many}.")
+            takes, more = "token ids or ", BATCH if array.ndim > 1 else ""
+        if port.takes_words:
+            takes = f"a string, a list of words, {takes}"
+        raise LrpError(f"{where} must be {takes}{_numbers_of(port)}, got {shown(value)}{more}.")
     is_grid = array.ndim == 3 and embedding is None and port.steps  # places and numbers of each step
     if is_grid and array.shape[2] < port.size == array.shape[1] * array.shape[2]:
         array = array.reshape(len(array), -1)
     if array.ndim == 1 and array.dtype.kind == "f":
-        advice = f"one step of {port.size} numbers is x[None]"
-        if where.startswith("sequence "):
-            advice += "; a single sequence is for explain and predict"
-        raise LrpError(f"{where} must have shape (T, {port.size}), got {array.shape}; {advice}.")
+        raise LrpError(
+            f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None], "
+            "and a single sequence is for explain and predict."
+        )
     return _vectors, (array, table), where
 
 
 def _spelled(port: Input, value: str | Sequence[str], where: str) -> tuple[str, ...]:
     """The words of a sentence, or of a list of words."""
     if port.embedding is None or port.embedding.vocabulary is None:
-        got = "words"
-        if isinstance(value, str):
-            got = "a string"
-        raise LrpError(f"{where}: this {_whose(where)} has no vocabulary; got {got}, pass {_numbers_of(port)}.")
+        raise LrpError(f"{where} must be {_numbers_of(port)}, as the model has no vocabulary, got {shown(value)}.")
     if isinstance(value, str):
         value = text.tokens(value, port.embedding.tokenizer)
         if not value:
@@ -389,16 +353,8 @@ def _spelled(port: Input, value: str | Sequence[str], where: str) -> tuple[str, 
     return tuple(value)
 
 
-def _whose(where: str) -> str:
-    if ", input " in where:
-        return "input"
-    return "model"
-
-
 def _numbers_of(port: Input) -> str:
-    if port.steps:
-        return f"a (T, {port.size}) array"
-    return f"one vector of {port.size} numbers"
+    return f"a (T, {port.size}) array" if port.steps else f"one vector of {port.size} numbers"
 
 
 def as_array(value: Any, where: str) -> np.ndarray:
@@ -411,9 +367,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
     try:
         return np.asarray(value)
     except ValueError:
-        raise LrpError(
-            f"{where} must be a string, a list of words, token ids or a (T, D) array, got a ragged list."
-        ) from None
+        raise LrpError(f"{where} must be a string, words, token ids or a (T, D) array, got a ragged list.") from None
 
 
 def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[Encoded]:
@@ -427,13 +381,11 @@ def _words(port: Input, sequences: Sequence[tuple[str, ...]], names: Sequence[st
 def _ids(port: Input, sequences: Sequence[np.ndarray], names: Sequence[str]) -> list[Encoded]:
     embedding: Any = port.embedding
     ids = np.concatenate(sequences, dtype=np.int64, casting="unsafe")
-    if ids.min() < 0 or ids.max() >= len(embedding.E):
+    most = len(embedding.E) - 1
+    if ids.min() < 0 or ids.max() > most:
         for array, where in zip(sequences, names, strict=True):
-            if len(wrong := np.flatnonzero((array < 0) | (array >= len(embedding.E)))):
-                raise LrpError(
-                    f"{where}: token ids must lie from 0 to {len(embedding.E) - 1}, "
-                    f"got {array[wrong[0]]} at position {wrong[0]}."
-                )
+            for k in np.flatnonzero((array < 0) | (array > most))[:1]:
+                raise LrpError(f"{where}: token ids must lie from 0 to {most}, got {array[k]} at position {k}.")
     is_all_seen = embedding.mask is None or not (ids == embedding.mask).any()
     return _one_each(port, ids, sequences, names, repeat(None), is_all_seen)
 
@@ -450,11 +402,11 @@ def _one_each(
 
     `is_all_seen` means that there are no such ids.
     """
-    found: list[Encoded] = []
-    start = 0
-    for stop, spelled in zip(accumulate(map(len, sequences)), words, strict=False):
-        found.append(Encoded(ids[start:stop], None, stop - start, None, spelled, port.embedding))
-        start = stop
+    spans = pairwise(accumulate(map(len, sequences), initial=0))
+    found = [
+        Encoded(ids[start:stop], None, stop - start, None, spelled, port.embedding)
+        for (start, stop), spelled in zip(spans, words, strict=False)
+    ]
     if port.pad is None and is_all_seen:
         return found
     return [*map(_fitted, repeat(port), found, names)]
@@ -474,9 +426,7 @@ def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
     elif one.x is not None and port.mask_value is not None:
         is_seen = (rows != rows.dtype.type(port.mask_value)).any(axis=1)
     if not is_seen.any():
-        wanted = "step that is not padding"
-        if not len(rows):
-            wanted = "word of the vocabulary"
+        wanted = "step that is not padding" if len(rows) else "word of the vocabulary"
         raise LrpError(f"{where} must have at least one {wanted}, got none among {one.length}.")
     if not is_seen.all():
         if one.x is not None:
@@ -484,9 +434,7 @@ def _fitted(port: Input, one: Encoded, where: str) -> Encoded:
         rows, kept = rows[is_seen], kept[is_seen]
     if len(kept) < one.length:
         one = one._replace(kept=kept)
-    if one.x is None:
-        return one._replace(ids=rows)
-    return one._replace(x=rows)
+    return one._replace(ids=rows) if one.x is None else one._replace(x=rows)
 
 
 def _resized(port: Input, one: Encoded, rows: np.ndarray, kept: np.ndarray) -> tuple[Encoded, np.ndarray, np.ndarray]:
@@ -500,23 +448,15 @@ def _resized(port: Input, one: Encoded, rows: np.ndarray, kept: np.ndarray) -> t
         rows, kept, added = rows[some], kept[some] - start, (-start, stop - one.length)
         one = one._replace(words=taken(one.words, slice(start, stop)), labels=taken(one.labels, slice(start, stop)))
         return one._replace(length=stop - start, added=added), rows, kept
-    before, after = 0, -over
-    if side == "pre":
-        before, after = -over, 0
-    if one.x is not None:
-        value = port.pad_row
+    before, after = (-over, 0) if side == "pre" else (0, -over)
+    more = np.full((-over, *rows.shape[1:]), value if one.x is None else port.pad_row, rows.dtype)
     labels = one.labels
     if labels is not None:
-        labels = _widened(labels, before, after, np.array("NaT" if labels.dtype.kind == "M" else "", labels.dtype))
+        unknown = np.full(-over, "NaT" if labels.dtype.kind == "M" else "", labels.dtype)
+        labels = np.concatenate([unknown[:before], labels, unknown[before:]])
     kept = np.concatenate([np.arange(before), kept + before, one.length + np.arange(after)])
     one = one._replace(length=one.length - over, labels=labels, added=(before, after))
-    return one, _widened(rows, before, after, value), kept
-
-
-def _widened(array: np.ndarray, before: int, after: int, value: Any) -> np.ndarray:
-    """An array with further entries before and after its own."""
-    more = np.full((before + after, *array.shape[1:]), value, array.dtype)
-    return np.concatenate([more[:before], array, more[before:]])
+    return one, np.concatenate([more[:before], rows, more[before:]]), kept
 
 
 def _vectors(
@@ -549,11 +489,8 @@ def _checked(port: Input, arrays: Sequence[np.ndarray], names: Sequence[str]) ->
         joined = np.ascontiguousarray(np.concatenate(arrays))
         if np.isfinite(joined).all():
             joined.setflags(write=False)
-            found, start = [], 0
-            for array in arrays:
-                found.append(joined[start : start + len(array)])
-                start += len(array)
-            return found
+            ends = accumulate(map(len, arrays), initial=0)
+            return [joined[start:stop] for start, stop in pairwise(ends)]
     return [numbers(array, where, port.given_dtype) for array, where in zip(arrays, names, strict=True)]
 
 

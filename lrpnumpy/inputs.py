@@ -41,29 +41,20 @@ class Input(Record):
     def __post_init__(self) -> None:
         if self.embedding is not None and not isinstance(self.embedding, Embedding):
             raise LrpError(f"Model: embedding must be an Embedding, got {type(self.embedding).__name__}.")
-        size = self.size
-        if self.embedding is not None:
-            size = self.embedding.size
+        size = self.size if self.embedding is None else self.embedding.size
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise LrpError(f"Input: size must be a positive number, got {shown(size)}.")
-        if self.mask_value is not None:
-            finite(self.mask_value, "Model: mask_value")
-        if self.mask_value is not None and self.embedding is not None:
-            raise LrpError("Model: mask_value must be None with an embedding; use Embedding(mask=...).")
-        if not self.steps and (self.mask_value is not None or getattr(self.embedding, "mask", None) is not None):
-            raise LrpError("Input: an input without steps must have no padding, got a mask.")
-        if not self.steps and self.pad is not None:
-            raise LrpError(f"Input: pad must be None for an input without steps, got {self.pad!r}.")
-        if self.scaler is not None and self.embedding is not None:
-            raise LrpError("Model: scaler must be None with an embedding, whose vectors are the network's own.")
-        given = self.features
-        if given is None:
-            given = names_of(self.scaler, int(size))
+        if self.embedding is not None and (self.mask_value is not None or self.scaler is not None):
+            raise LrpError("Model: mask_value and scaler must be None with an embedding; use Embedding(mask=...).")
+        masks = (self.mask_value, getattr(self.embedding, "mask", None), self.pad)
+        if not self.steps and masks != (None, None, None):
+            raise LrpError("Input: an input without steps must have no padding, got a mask, or pad.")
+        given = names_of(self.scaler, int(size)) if self.features is None else self.features
         features = names(given, "Model: features", int(size))
         self._set(
             size=int(size),
             features=features,
-            mask_value=optional(float, self.mask_value),
+            mask_value=optional(lambda value: finite(value, "Model: mask_value"), self.mask_value),
             pad=optional(self._checked_pad, self.pad),
             scaler=scaler_of(self.scaler, "Model: scaler", int(size), features),
         )
@@ -73,8 +64,7 @@ class Input(Record):
         if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
             raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {shown(pad)}.")
         length, side, value, cut = [*pad, pad[1]][:4]
-        length = whole(length, "Input: length of pad", 1)
-        if length > MOST_PADDED:  # from a file, it would fill the memory at the first input
+        if whole(length, "Input: length of pad", 1) > MOST_PADDED:  # it would fill the memory at the first input
             raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
         for name in (side, cut):
             one_of(name, "Input: side of pad", ("pre", "post"))
@@ -119,7 +109,7 @@ class Input(Record):
         """In which numbers of the user are kept: those that are still to be scaled lose no digits before."""
         return self.dtype if self.scaler is None else np.dtype(np.float64)
 
-    def expanded(self, value: Any) -> Any:
+    def _expanded(self, value: Any) -> Any:
         """A frame of pandas with the one-hot codes of its categories, where the scaler knows them; else `value`."""
         if not isinstance(self.scaler, ColumnScaler) or not hasattr(value, "assign"):
             return value
@@ -131,20 +121,20 @@ class Input(Record):
 
     def described(self) -> list[str]:
         """Lines for `Model.summary`."""
-        embedding = self.embedding
+        embedding, lines = self.embedding, []
         if embedding is None:
-            lines = [f"{self.size} features{' per step' if self.steps else ''}{listed(self.features)}"]
-            if self.scaler is not None:
-                lines.append("in the user's units, scaled by a mean and a scale for each feature")
-            if self.mask_value is not None:
-                lines.append(f"steps whose features all equal {self.mask_value:g} are skipped")
+            lines.append(f"{self.size} features{' per step' if self.steps else ''}{listed(self.features)}")
         else:
-            lines = [f"{len(embedding.E):,} tokens of {embedding.size} numbers; {_words(embedding)}"]
+            lines.append(f"{len(embedding.E):,} tokens of {embedding.size} numbers; {_words(embedding)}")
             if embedding.unknown is not None:
                 unknown = "left out" if embedding.unknown is False else repr(embedding.unknown)
                 lines.append(f"unknown words are {unknown}")
             if embedding.mask is not None:
                 lines.append(f"token {embedding.mask} is padding and skipped")
+        if self.scaler is not None:
+            lines.append("in the user's units, scaled by a mean and a scale for each feature")
+        if self.mask_value is not None:
+            lines.append(f"steps whose features all equal {self.mask_value:g} are skipped")
         if self.pad is not None:
             length, side, value, cut = self.pad
             ends = {"pre": "start", "post": "end"}
@@ -155,17 +145,12 @@ class Input(Record):
 def _words(embedding: Embedding) -> str:
     if embedding.vocabulary is None:
         return "no vocabulary, inputs are token ids"
-    text = f"words {' '.join(embedding.vocabulary[:5])} …, split by {embedding.settings()['tokenizer']!r}"
-    if embedding.lowercase:
-        text += ", lowercased"
-    return text
+    end = ", lowercased" if embedding.lowercase else ""
+    return f"words {' '.join(embedding.vocabulary[:5])} …, split by {embedding.settings()['tokenizer']!r}{end}"
 
 
 def listed(names: Sequence[str] | None) -> str:
     """The first few of some names, behind a colon."""
     if names is None:
         return ""
-    text = ": " + ", ".join(names[:8])
-    if len(names) > 8:
-        text += " …"
-    return text
+    return ": " + ", ".join(names[:8]) + (" …" if len(names) > 8 else "")

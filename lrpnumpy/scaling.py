@@ -76,17 +76,14 @@ def _fitted(value: Any, what: str) -> Any:
                 mean[place] += scale[place] * more_mean
                 scale[place] *= more_scale
             elif not _keeps_units(one):
-                raise LrpError(
-                    f"{what} must scale, one-hot encode, impute or pass columns through, got a {type(one).__name__} "
-                    f"for {', '.join(map(str, columns))}."
-                )
+                got = f"a {type(one).__name__} for {', '.join(map(str, columns))}"
+                raise LrpError(f"{what} must scale, one-hot encode, impute or pass columns through, got {got}.")
     return _Fitted(mean.tolist(), scale.tolist(), names, groups)
 
 
 def _keeps_units(step: Any) -> bool:
-    """Whether a step drops columns, passes them through, or fills in what is missing."""
-    is_identity = hasattr(step, "func") and step.func is None
-    return isinstance(step, str) or is_identity or hasattr(step, "statistics_")
+    """Whether a step drops columns, passes them through (one by name, or the function None), or fills in values."""
+    return isinstance(step, str) or hasattr(step, "statistics_") or getattr(step, "func", step) is None
 
 
 def _one_hot(encoder: Any, columns: list[str], names: list[str], what: str) -> dict[str, dict[str, str | None]]:
@@ -120,20 +117,19 @@ def scaler_of(
     known = getattr(value, "feature_names_in_", None)
     columns = [_column(part, known, names) for part in (mean, scale)]
     for name, column in zip(("means", "scales"), columns, strict=True):
-        if column.ndim == 0 or (one_for_all and column.shape == (1,)):
-            if size > MOST_SCALED:  # from a file, a few bytes would fill the memory
-                raise LrpError(f"{what} must have {size} {name}, one for each feature, got a single one.")
-            continue
-        if column.shape != (size,):
-            raise LrpError(f"{what} must have {size} {name}, one for each feature, got {_shape(column)}.")
+        is_single = column.ndim == 0 or (one_for_all and column.shape == (1,))
+        if (
+            (size > MOST_SCALED) if is_single else column.shape != (size,)
+        ):  # a file of a few bytes would fill the memory
+            got = "a single one" if is_single else f"an array of shape {column.shape}"
+            raise LrpError(f"{what} must have {size} {name}, one for each feature, got {got}.")
     mean, scale = (np.broadcast_to(column, size).tolist() for column in columns)
     if not np.isfinite([mean, scale]).all() or 0 in scale:
         raise LrpError(f"{what} must have finite means and scales other than 0, got {mean} and {scale}.")
-    groups = getattr(value, "groups", None)
-    if not groups:
+    if not getattr(value, "groups", None):
         return Scaler(tuple(mean), tuple(scale))
     found = ColumnScaler(tuple(mean), tuple(scale))
-    found.groups = groups
+    found.groups = value.groups
     return found
 
 
@@ -156,10 +152,8 @@ def _pair(value: Any, what: str) -> tuple[Any, Any]:
         mean = getattr(value, "mean_", getattr(value, "center_", None))
         scale = value.scale_
         return 0.0 if mean is None else mean, 1.0 if scale is None else scale
-    raise LrpError(
-        f"{what} must be a pair (mean, scale), or a fitted StandardScaler, MinMaxScaler, RobustScaler or "
-        f"ColumnTransformer, got {type(value).__name__}."
-    )
+    known = "a fitted StandardScaler, MinMaxScaler, RobustScaler or ColumnTransformer"
+    raise LrpError(f"{what} must be a pair (mean, scale), or {known}, got {type(value).__name__}.")
 
 
 def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:
@@ -175,7 +169,3 @@ def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:
         return column
     places = {str(name): k for k, name in enumerate(known)}
     return column[[places[name] for name in names]] if all(name in places for name in names) else column
-
-
-def _shape(column: np.ndarray) -> str:
-    return str(len(column)) if column.ndim == 1 else f"an array of shape {column.shape}"

@@ -103,7 +103,6 @@ def run_chunks(
     parts = chunks(lengths, model.width, most)
     if len(model.inputs) > 1:
         parts = [part for chunk in parts for part in _sorted_in_every_input(model, encoded, chunk)]
-
     path = path_of(model, keeps, sum(lengths) * model.row_size)
 
     def run(part: np.ndarray) -> None:

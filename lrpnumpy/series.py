@@ -33,9 +33,7 @@ def read_csv(text: str, most: int | None = None) -> Table:
     for k, row in enumerate(rows, 1):
         if len(row) != width:
             raise LrpError(f"a series must have as many cells in each row, got {width} in row 1 and {len(row)} in {k}.")
-    names = None
-    if len(rows) > 1 and not any(map(_is_number, rows[0])):
-        names = rows.pop(0)
+    names = rows.pop(0) if len(rows) > 1 and not any(map(_is_number, rows[0])) else None
     has_index = not any(_is_number(row[0]) for row in rows) or (names is not None and names[0].lower() in INDEX)
     if has_index and width == 1:
         raise LrpError(f"a series must have at least one column of numbers, got {rows[0][0][:60]!r}.")

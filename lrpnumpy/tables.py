@@ -16,8 +16,6 @@ import numpy as np
 from lrpnumpy import checks
 from lrpnumpy.checks import MISSING, LrpError, optional
 
-MOST_DENSE = 2**28  # numbers of a sparse tensor, zeros included
-
 
 class Table(NamedTuple):
     """Numbers with their dates and names, without pandas: `lrp.Table(values, dates)`."""
@@ -29,33 +27,25 @@ class Table(NamedTuple):
 
 def is_frame(value: Any) -> bool:
     """Whether something is a table of columns that have names: a frame of pandas or polars, a dataset of xarray."""
-    return _is_set(value) or (hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "with_columns")))
+    return hasattr(value, "data_vars") or (
+        hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "with_columns"))
+    )
 
 
 def untensored(value: Any) -> Any:
-    """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is.
-
-    Sparse and quantized tensors become plain numbers.
-    """
+    """A tensor of torch, on any device and with or without a gradient, as an array; anything else as it is."""
     if not (hasattr(value, "detach") and hasattr(value, "cpu")):
         return value
     try:
-        if str(getattr(value, "layout", "torch.strided")) != "torch.strided" and value.numel() <= MOST_DENSE:
-            value = value.to_dense()
-        if getattr(value, "is_quantized", False):
-            value = value.dequantize()
         tensor = value.detach().cpu()
-        if getattr(tensor, "is_neg", bool)():
-            tensor = tensor.resolve_neg()
-        try:
-            return tensor.numpy()
-        except TypeError:  # bfloat16, which NumPy does not have
-            return tensor.float().numpy()
+        if str(getattr(tensor, "dtype", "")) == "torch.bfloat16":  # which NumPy does not have
+            tensor = tensor.float()
+        return tensor.numpy()
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise LrpError(
-            f"a tensor must have numbers that can be copied into an array, got a {type(value).__name__} for which "
-            f"torch raised {type(error).__name__}: {reason}; pass a NumPy array."
+            f"a tensor must be one that NumPy can hold, dense and neither quantized nor nested, got a "
+            f"{type(value).__name__}, for which torch raised {type(error).__name__}: {reason}; pass a NumPy array."
         ) from error
 
 
@@ -73,10 +63,8 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
             return Table(values, labels)
         own: Any = value.features
         if isinstance(own, str) or values.ndim != 2 or len(own) != values.shape[1]:
-            raise LrpError(
-                f"{where}: a Table must have one name in features for each column, got {checks.shown(own)} "
-                f"for values of shape {values.shape}."
-            )
+            got = f"{checks.shown(own)} for values of shape {values.shape}"
+            raise LrpError(f"{where}: a Table must have one name in features for each column, got {got}.")
         return _of_columns([*map(str, own)], [*values.T], labels, wanted, size, where)
     if hasattr(value, "dims") and hasattr(value, "coords"):
         return _of_xarray(value, wanted, size, where)
@@ -91,9 +79,7 @@ def read(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: st
         return _of_columns(names, columns, index, wanted, size, where, _is_plain(value.index))
     if hasattr(value, "with_columns"):
         return _of_columns(list(value.columns), list(value.get_columns()), None, wanted, size, where)
-    if hasattr(value, "to_numpy") and hasattr(value, "to_frame"):  # a Series of polars
-        return Table(np.asarray(value.to_numpy()))
-    if isinstance(value, memoryview):
+    if isinstance(value, memoryview) or (hasattr(value, "to_numpy") and hasattr(value, "to_frame")):  # or of polars
         return Table(_array(value, where))
     return None
 
@@ -110,18 +96,12 @@ def _array(values: Any, where: str, steps: int | None = None) -> np.ndarray:
     return found
 
 
-def _is_set(value: Any) -> bool:
-    return hasattr(value, "data_vars")
-
-
 def _of_xarray(value: Any, wanted: tuple[str, ...] | None, size: int | None, where: str) -> Table:
     """A Dataset has its variables as columns; a DataArray has features on its last axis, or where their names are."""
-    if _is_set(value):
+    if hasattr(value, "data_vars"):
         names = [str(name) for name, one in value.data_vars.items() if one.ndim == 1]
-        columns = [value[name] for name in names]
-        return _of_columns(
-            names, columns, _coordinate(value, columns[0].dims[0]) if names else None, wanted, size, where
-        )
+        labels = _coordinate(value, value[names[0]].dims[0]) if names else None
+        return _of_columns(names, [value[name] for name in names], labels, wanted, size, where)
     dims = list(value.dims)
     known = {dim: tuple(map(str, np.asarray(value[dim]))) for dim in dims if dim in value.coords}
     last = next((dim for dim in dims if wanted is not None and {*wanted} <= {*known.get(dim, ())}), dims[-1])
@@ -160,14 +140,12 @@ def _of_columns(
     if wanted is None or names is None:
         wanted = tuple(name for name in found if name not in dates)
         if size is not None and len(wanted) != size:
-            raise LrpError(
-                f"{where} must have the {size} columns that the model takes, got {len(wanted)}: {_listed(wanted)}"
-                + ("." if names is None else "; say which by model.with_units(features=[...]).")
-            )
+            got = f"{len(wanted)}: {_listed(wanted)}; name them by model.with_units(features=[...])"
+            raise LrpError(f"{where} must have the {size} columns that the model takes, got {got}.")
     elif missing := [name for name in wanted if name not in found]:
+        near = meant(missing, [name for name in found if name not in wanted])
         raise LrpError(
-            f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}"
-            f"{meant(missing, [name for name in found if name not in wanted])}"
+            f"{where} must have the columns {_listed(missing)}, which the model takes, got {_listed(found)}{near}"
         )
     values = np.stack([_numbers(found[name], name, labels, where) for name in wanted], axis=1)
     return Table(values, labels, None if names is None else wanted)

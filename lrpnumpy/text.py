@@ -25,7 +25,6 @@ from lrpnumpy.layers import Embedding
 from lrpnumpy.meant import called
 
 LONG_PIECE = 1000  # characters without a blank; more than that is not a word
-FILTERS = punctuation.replace("'", "") + "\t\n"  # of Keras' Tokenizer
 
 
 def tokens(sentence: str, tokenizer: str | Callable[[str], Iterable[str]]) -> list[str]:
@@ -54,21 +53,16 @@ def lookup(embedding: Embedding, sentences: Sequence[Sequence[str]], where: Sequ
             has_blank = " " in "".join(words)
         except TypeError:
             k = next(k for k, word in enumerate(words) if not isinstance(word, str))
-            raise LrpError(
-                f"{name} must be words, or numbers, not both, got {shown(words[k])} at position {k}."
-            ) from None
+            got = f"{shown(words[k])} at position {k}"
+            raise LrpError(f"{name} must be words, or numbers, not both, got {got}.") from None
         if has_blank:
             _check_words(embedding, words, name)
-        spelled = words
-        if embedding.lowercase:
-            spelled = [*map(str.lower, words)]
+        spelled = [*map(str.lower, words)] if embedding.lowercase else words
         found = list(map(embedding.index.get, spelled, repeat(embedding.unknown_row)))
         if -1 in found and embedding.unknown is not False:
             k = found.index(-1)
-            raise LrpError(
-                f"{name} must consist of words of the model's vocabulary, which has no token for unknown ones, "
-                f"got {spelled[k]!r} at position {k}; say which with unknown=..., or leave them out with unknown=False."
-            )
+            got = f"{spelled[k]!r} at position {k}; name a word for unknown ones, unknown=..., or pass unknown=False"
+            raise LrpError(f"{name} must consist of words of the model's vocabulary, got {got}.")
         ids += found
     return np.array(ids, np.int64)
 
@@ -81,10 +75,8 @@ def _check_words(embedding: Embedding, words: Sequence[str], where: str) -> None
     most = 1 if all(" " in word for word in words) else 2
     for k, word in enumerate(words):
         if " " in word and word not in embedding.index and len(parts := tokens(word, embedding.tokenizer)) > most:
-            raise LrpError(
-                f"{where} must be one sentence or a list of its words, got {' '.join(parts)[:60]!r} as word {k}; "
-                "several sentences are for explain_all and predict_all, one is a string."
-            )
+            got = f"{' '.join(parts)[:60]!r} as word {k}; several sentences are for explain_all and predict_all"
+            raise LrpError(f"{where} must be one sentence or a list of its words, got {got}.")
 
 
 # What is typed in another way but means the same. NFC: an accent and its letter become one character.
@@ -190,7 +182,7 @@ def _keras(sentence: str) -> list[str]:
 
 
 # What Keras' older Tokenizer does unless told otherwise: filtered characters become blanks, an apostrophe stays.
-_FILTERED = str.maketrans(dict.fromkeys(FILTERS, " "))
+_FILTERED = str.maketrans(dict.fromkeys(punctuation.replace("'", "") + "\t\n", " "))
 
 
 def _keras_tokenizer(sentence: str) -> list[str]:

@@ -75,12 +75,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 def save(starts: Starts, path: Path, wanted: int = WANTED, script: str = "toy --train") -> None:
     """Write the converged networks, named addition/0, …, with the details of their training."""
-    models, remarks = {}, {}
+    models = {}
     for task in TASKS:
         kept, tried = counted(starts[task], wanted)
         for k, start in enumerate(kept):
-            models[f"{task}/{k}"] = start.model.with_default("lrp-all")
-            remarks[f"{task}/{k}"] = {
+            remarks = {
                 "task": task,
                 "seed": start.seed,
                 **{f"mse_{name}": repr(error) for name, error in start.errors.items()},
@@ -90,7 +89,8 @@ def save(starts: Starts, path: Path, wanted: int = WANTED, script: str = "toy --
                 "starts": tried,
                 "script": f"python -m benchmarks.paper {script}",
             }
-    save_many(models, path, remarks, overwrite=True)
+            models[f"{task}/{k}"] = replace(start.model.with_default("lrp-all"), provenance=remarks)
+    save_many(models, path, overwrite=True)
 
 
 def load(path: Path) -> dict[str, list[lrp.Model]]:

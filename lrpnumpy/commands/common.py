@@ -103,7 +103,7 @@ def _hint_flags() -> Iterator[Flag]:
             kind = bool
         if name == "constants":  # may be repeated, each time for one input
             name, more = "constant", {"action": "extend", "dest": name}
-        yield Flag(f"--{name} {metavar}", hint.metadata["typed"], kind, None, more, HINTS_GROUP)
+        yield Flag(f"--{name} {metavar}", hint.metadata["text"], kind, None, more, HINTS_GROUP)
 
 
 HINTS_GROUP = "Model hints (not stored in the weight file)"

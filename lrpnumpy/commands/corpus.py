@@ -109,7 +109,7 @@ FLAGS = (
     Flag("--step", "for models that predict at every step: the step to explain (default: the last)", int),
     FORMAT,
     FIELD,
-    Flag("--column NAME", "field or array to store with the results; may be repeated", more=REPEATED),
+    Flag("--column NAME", "field of JSON objects to store with the results; may be repeated", more=REPEATED),
     Flag("--summary BY", "print the mean relevance per feature, for each class or value of the column BY",
          more={"nargs": "?", "const": ""}),
     Flag("--restart", "start over if the folder contains a run", bool, False),

@@ -29,7 +29,7 @@ from lrpnumpy.files.safe import open_file, size_of
 BLOCK = 1 << 22  # bytes that are read at once
 MAX_ROW = 1 << 28  # bytes of one row, which is one whole sequence where they are padded
 MAX_CHUNK = 1 << 26  # bytes of one stored chunk of an HDF5 array: it is unpacked whole
-MAX_COUNT = 1 << 28  # offsets, lengths or values of a column, which are read at once
+MAX_COUNT = 1 << 28  # offsets or lengths, which are read at once
 
 
 class LargeArray(NamedTuple):
@@ -46,9 +46,10 @@ class LargeArray(NamedTuple):
         return self.read(start, stop).astype(dtype, copy=False)
 
     def numbers(self) -> np.ndarray:
-        """All of an array with one axis, which has a number for each sequence."""
-        if len(self.shape) != 1 or self.shape[0] > MAX_COUNT:
-            raise LrpError(f"{self.where} must have one axis and at most {MAX_COUNT:,} numbers, got {self.shape}.")
+        """All of an array with one axis, which has a whole number for each sequence."""
+        if len(self.shape) != 1 or self.shape[0] > MAX_COUNT or self.dtype.kind not in "iu":
+            got = f"{self.dtype} of shape {self.shape}"
+            raise LrpError(f"{self.where} must be at most {MAX_COUNT:,} whole numbers with one axis, got {got}.")
         return self.rows(0, self.shape[0])
 
     @property
@@ -117,28 +118,18 @@ class Arrays:
             raise LrpError(f"{where} must have an array {self.field!r} of values; name another with field=....")
         if offsets is not None and lengths is not None:
             raise LrpError(f"{where} must have either offsets (ragged) or lengths (padded), got both.")
-        for name, given in (("offsets", offsets), ("lengths", lengths)):
-            if given is not None and (len(given.shape) != 1 or given.dtype.kind not in "iu"):
-                raise LrpError(f"{where}: {name} must be whole numbers, got {given.dtype} of shape {given.shape}.")
+        R, T, *_ = (*values.shape, 0)
         if offsets is not None:
-            return values, self._rising(offsets.numbers(), values.shape[0]), None
+            rows = offsets.numbers()
+            if not len(rows) or rows[0] != 0 or rows[-1] != R or (rows[1:] < rows[:-1]).any():
+                got = f"{rows[:5].tolist()} to {rows[-1:].tolist()}"
+                raise LrpError(f"{where}: offsets must rise from 0 to {R}, the rows of the values, got {got}.")
+            return values, rows.astype(np.int64), None
         if len(values.shape) < 2:
             raise LrpError(f"{where} must have offsets or lengths, since the values are {values.shape}, got neither.")
-        N, T = values.shape[:2]
-        if lengths is not None and lengths.shape[0] != N:
-            raise LrpError(f"{where}: lengths must be one for each of {N} sequences, got {lengths.shape[0]}.")
-        return values, np.arange(N + 1), np.full(N, T) if lengths is None else lengths.numbers()
-
-    def _rising(self, offsets: np.ndarray, R: int) -> np.ndarray:
-        """Offsets that lead through all rows."""
-        for k in np.flatnonzero((np.diff(offsets, prepend=offsets[:1]) < 0) | (offsets < 0) | (offsets > R))[:1]:
-            before = int(offsets[k - 1]) if k else 0
-            raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {offsets[k]} after {before} at {k}.")
-        if not len(offsets) or offsets[0] != 0:
-            raise LrpError(f"{self.path}: offsets must rise from 0 to {R}, got {offsets[:1].tolist()} at 0.")
-        if offsets[-1] != R:
-            raise LrpError(f"{self.path}: offsets must end with the {R} rows of the values, got {offsets[-1]}.")
-        return offsets.astype(np.int64)
+        if lengths is not None and lengths.shape != (R,):
+            raise LrpError(f"{where}: lengths must be one for each of {R} sequences, got shape {lengths.shape}.")
+        return values, np.arange(R + 1), np.full(R, T) if lengths is None else lengths.numbers()
 
 
 # -- files, opened: each hands out its arrays by name --------------------------------------------------------
@@ -147,22 +138,14 @@ class Arrays:
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Find]:
     with LargeHdf5(path) as file:
-
-        def find(name: str) -> LargeArray | None:
-            return optional(LargeArray.checked, file.large(name))
-
-        yield find
+        yield lambda name: optional(LargeArray.checked, file.large(name))
 
 
 class LargeHdf5(Hdf5):
     """An HDF5 file whose arrays may be larger than the memory; each read has a separate budget."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            size = os.stat(os.fspath(path)).st_size
-        except OSError as error:
-            self.file = str(path)
-            raise self.error("", f"cannot be read ({error.strerror})") from None
+        size = os.stat(path).st_size
         super().__init__(str(path), size, budget=Budget(str(path), size, sys.maxsize))
 
     def large(self, name: str) -> LargeArray | None:
@@ -202,7 +185,7 @@ def _member(archive: Archive, opened: ExitStack, name: str) -> LargeArray | None
         return None
     with archive.guard(name):
         member = opened.enter_context(archive._open(f"{name}.npy", sys.maxsize))
-        header = npy.read_header(archive, name, member)
+        header = npy.read_header(archive, name, member, archive.members[f"{name}.npy"].file_size)
     if header.fortran and len(header.shape) > 1:
         raise archive.error(name, "must be stored row by row; save np.ascontiguousarray of it")
 
@@ -214,9 +197,6 @@ def _member(archive: Archive, opened: ExitStack, name: str) -> LargeArray | None
             return np.frombuffer(member.read((stop - start) * array.row), header.dtype).reshape(-1, *header.shape[1:])
 
     array = LargeArray(f"{archive.file}: {name}", header.shape, header.dtype, read).checked()
-    stored = archive.members[f"{name}.npy"].file_size
-    if header.start + header.nbytes != stored:
-        raise archive.error(name, f"declares {header.nbytes:,} bytes, it has {stored - header.start:,}")
     return array
 
 

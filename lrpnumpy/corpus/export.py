@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterable
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, encodable, library, optional
-from lrpnumpy.corpus.parts import OF_STEPS, SHAPES, PartFile, ragged
+from lrpnumpy.corpus.parts import OF_STEPS, SHAPES, ragged
 from lrpnumpy.fields import plain
 from lrpnumpy.files.disk import check_free, written
 from lrpnumpy.protocol import Results
@@ -51,13 +50,21 @@ def to_hdf5(results: Any, file: Any) -> None:
     """Values of every field, and the shape that each record's have; words and columns are JSON."""
     import h5py
 
+    columns = getattr(results, "columns", ())  # of stored explanations
+    beside = zip(*map(results._texts, columns), strict=True) if columns else repeat(())
+    left = zip(results.numbered(), beside, strict=False)
     count = 0
     with h5py.File(file, "w", libver=("v110", "v110")) as out:
         out.attrs["run"] = np.bytes_(json.dumps(_run_of(results)).encode())
-        for size, arrays in _blocks(results):
-            for path, array in chain.from_iterable(one.items() for one in arrays):
-                _append(out, path, array, count)
-            count += size
+        while group := list(islice(left, GROUP)):
+            rows = [_fields(number, e, dict(zip(columns, values, strict=True))) for (number, e), values in group]
+            for name in dict.fromkeys(name for row in rows for name in row):
+                values = [row.get(name) for row in rows]
+                if any(np.ndim(value) == 0 for value in values if value is not None):  # None would be left out
+                    values = [np.nan if value is None else value for value in values]
+                for path, array in ragged(name, values).items():
+                    _append(out, path, array, count)
+            count += len(group)
         out.flush()  # raises if the disk is full
 
 
@@ -72,53 +79,18 @@ def _run_of(results: Any) -> dict[str, Any]:
     return {**shown, "features": {name: part["features"] for name, part in whole["inputs"].items()}}
 
 
-def _blocks(results: Any) -> Iterator[tuple[int, list[dict[str, np.ndarray]]]]:
-    """How many explanations a part has, and the arrays of each of its fields; of results in memory GROUP at a time."""
-    if not hasattr(results, "_by_part"):
-        left = iter(results.numbered())
-        while group := list(islice(left, GROUP)):
-            yield len(group), [ragged(name, values) for name, values in _in_memory(group).items()]
-        return
-    for k, part, places in results._by_part():
-        with results._folder.reading(k):
-            fields = _fields(part)
-            arrays = [ragged(name, [values[place] for place in places]) for name, values in fields.items()]
-        yield len(places), arrays
-
-
-def _in_memory(numbered: list[tuple[int, Explanation]]) -> dict[str, list[Any]]:
-    """What explanations have, by name: the fields of a part, and values and labels of the steps besides."""
-    rows = []
-    for number, e in numbered:
-        row: dict[str, Any] = {"record": number, "scores": e.scores, "target": -1 if e.target == "all" else e.target}
-        for name, part in e.inputs.items():
-            arrays = {field: getattr(part, field) for field in (*OF_STEPS, "values")}
-            texts = {"words": part.tokens, "labels": None if part.labels is None else tables.shown(part.labels)}
-            arrays |= {field: _json(text) for field, text in texts.items()}
-            row |= {f"inputs/{name}/{field}": array for field, array in arrays.items()}
-        if e.ledger is not None:
-            row |= {f"ledger/{one.name}": getattr(e.ledger, one.name) for one in dataclasses.fields(e.ledger)}
-        row["tested"] = _json(None if e.tested is None else plain(e.tested))
-        row["columns"] = _json({"method": e.method, "computed": e.computed})
-        rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
-    fields = {name: [row.get(name) for row in rows] for name in names}
-    for name, values in fields.items():
-        if any(np.ndim(value) == 0 for value in values if value is not None):  # a number: None would be left out
-            fields[name] = [np.nan if value is None else value for value in values]
-    return fields
-
-
-def _fields(part: PartFile) -> dict[str, list[Any]]:
-    """What a part has of each explanation, by name; words and columns as JSON."""
-    fields = {**part.fields, "record": [*map(int, part.text["numbers"])]}
-    for name, words in part.text["words"].items():
-        fields[f"inputs/{name}/words"] = [*map(_json, words)]
-    tested = part.text.get("tested", {})
-    fields["tested"] = [_json(tested.get(str(k))) for k in range(part.count)]
-    columns = part.text["columns"]
-    fields["columns"] = [_json({name: columns[name][k] for name in columns}) for k in range(part.count)]
-    return fields
+def _fields(number: int, e: Explanation, columns: dict[str, Any]) -> dict[str, Any]:
+    """What an explanation has, by name: the fields of a part, and values and labels of the steps besides."""
+    row: dict[str, Any] = {"record": number, "scores": e.scores, "target": -1 if e.target == "all" else e.target}
+    for name, part in e.inputs.items():
+        row |= {f"inputs/{name}/{field}": getattr(part, field) for field in (*OF_STEPS, "values")}
+        row[f"inputs/{name}/words"] = _json(part.tokens)
+        row[f"inputs/{name}/labels"] = _json(optional(tables.shown, part.labels))
+    if e.ledger is not None:
+        row |= {f"ledger/{name}": value for name, value in vars(e.ledger).items()}
+    row["tested"] = _json(optional(plain, e.tested))
+    row["columns"] = _json({"method": e.method, "computed": e.computed, **columns})
+    return row
 
 
 def _json(value: Any) -> np.ndarray | None:

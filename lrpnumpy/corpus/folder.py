@@ -145,15 +145,11 @@ class Folder:
                 self._clear()
             for path in self.path.glob(".*.tmp"):  # of a process that was killed
                 path.unlink()
-            counts = None
-            if self.exists():
-                index = self.index()
-                _same(self.path, index["run"], run)
-                counts = index["parts"]
-            else:
+            if not self.exists():
                 self._write_index(run, None)
-            self.digest = _digest(run)
-            yield counts
+            index = self.index()
+            _same(self.path, index["run"], run)
+            yield index["parts"]
 
     def finish(self, run: Mapping[str, Any], counts: list[list[int]]) -> None:
         """Write the list of rejected records and the counts: the run is finished."""
@@ -181,11 +177,9 @@ class Folder:
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
             raise LrpError(f"out must be a folder, got {self.path}, which is a file; choose another name.")
         if self.path.is_dir() and not self.exists():
-            foreign = [name for name in os.listdir(self.path) if name != LOCK and not name.endswith(".tmp")]
-            if foreign:
-                raise LrpError(
-                    f"out must be a new folder, or one of an earlier run, got {self.path} with {foreign[0]!r} in it."
-                )
+            for name in os.listdir(self.path):
+                if name != LOCK and not name.endswith(".tmp"):
+                    raise LrpError(f"out must be a new folder, or that of a run, got {self.path} with {name!r} in it.")
 
     def _clear(self) -> None:
         """Remove the files of an earlier run, the index first: parts without one belong to no run."""
@@ -215,16 +209,10 @@ def _digest(run: Any) -> str:
 def _same(where: Path, before: Any, now: Mapping[str, Any]) -> None:
     """Raise unless two runs are the same in everything that decides a result, and say what differs."""
     old, new = _flat(before), _flat(json.loads(json.dumps(now)))
-    differs = [
-        f"{name} was {_short(old.get(name))} and is now {_short(new.get(name))}"
-        for name in dict.fromkeys([*new, *old])
-        if old.get(name) != new.get(name)
-    ]
-    if differs:
-        raise LrpError(
-            f"{where} has another run: {'; '.join(differs)}; choose another folder, or begin again with "
-            "Output(..., overwrite=True)."
-        )
+    differ = [name for name in dict.fromkeys([*new, *old]) if old.get(name) != new.get(name)]
+    if differ:
+        were = "; ".join(f"{name} was {_short(old.get(name))} and is now {_short(new.get(name))}" for name in differ)
+        raise LrpError(f"{where} has another run: {were}; choose another folder, or Output(..., overwrite=True).")
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import zlib
 from collections.abc import Iterator
@@ -49,10 +50,8 @@ class Lines:
             while block := file.read(1 << 20):
                 unpacked += len(block)
                 if unpacked > FREE + MAX_RATIO * raw.tell():
-                    raise LrpError(
-                        f"{self.path} must unpack to at most {MAX_RATIO} times its bytes, got {unpacked:,} bytes of "
-                        f"its first {raw.tell():,}; unpack it first if that is meant."
-                    )
+                    got = f"{unpacked:,} bytes of its first {raw.tell():,}; unpack it first if that is meant"
+                    raise LrpError(f"{self.path} must unpack to at most {MAX_RATIO} times its bytes, got {got}.")
 
     def records(self) -> Iterator[bytes | Bad]:
         """Every line without its end."""
@@ -67,9 +66,7 @@ class Lines:
                         break
                 after = _stamp(self._raw)
         except (OSError, EOFError, zlib.error) as error:
-            raise LrpError(
-                f"{self.path}: cannot be read on after record {done}, it may be damaged ({error})."
-            ) from None
+            raise LrpError(f"{self.path}: cannot be read after record {done}; is it damaged? ({error})") from None
         if self._stamp != after:
             raise LrpError(f"{self.path} must not change while it is read, got another size or time of change.")
 
@@ -122,21 +119,17 @@ def text(line: bytes) -> str:
 def value(line: bytes, field: str | None, several: bool = False) -> Any:
     """The sequence in a line of JSON: the line itself, or a field of it; with `several`, an object of sequences."""
     found = member(line, field)
-    where = "a line" if field is None else f"the field {field!r}"
-    if several and isinstance(found, dict):
-        return found
-    if not isinstance(found, (str, list)):
-        advice = "; say which field is meant" if isinstance(found, dict) and field is None else ""
-        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}{advice}")
+    if not (isinstance(found, (str, list)) or (several and isinstance(found, dict))):
+        where = "a line, unless field names a part of it," if field is None else f"the field {field!r}"
+        raise LrpError(f"{where} must be a string or a list of words, ids or numbers, got {_named(found)}")
     return found
 
 
 def member(line: bytes, field: str | None) -> Any:
     """A line of JSON, or a field of it."""
+    text = _decoded(line)
     try:
-        found = parse_json(_decoded(line))
-    except LrpError:
-        raise
+        found = parse_json(text)
     except ValueError as error:
         raise LrpError(f"a line must be JSON, got: {str(error)[:200]}") from None
     if field is None:
@@ -157,5 +150,4 @@ def _named(found: Any) -> str:
     """A JSON value for an error message."""
     if isinstance(found, dict):
         return f"an object with {', '.join(map(repr, list(found)[:10])) or 'nothing'}"[:200]
-    kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-    return kinds.get(type(found), "a number")
+    return "a list" if isinstance(found, list) else json.dumps(found)[:60]

@@ -79,10 +79,8 @@ def ragged(name: str, values: list[Any]) -> dict[str, np.ndarray]:
         return {}
     axes = given[0].ndim
     shapes = [(-1,) * axes if value is None else np.shape(value) for value in values]
-    return {
-        name: np.concatenate([array.ravel() for array in given]),
-        name + SHAPES: np.array(shapes, np.int64).reshape(len(values), axes),
-    }
+    flat = np.concatenate([array.ravel() for array in given])
+    return {name: flat, name + SHAPES: np.array(shapes, np.int64).reshape(len(values), axes)}
 
 
 class PartFile:
@@ -106,23 +104,16 @@ class PartFile:
 
     def __getitem__(self, k: int) -> Explanation:
         target = int(self._field("target", k))
-        inputs = {name: self._input(name, features, k) for name, features in self.common["features"].items()}
-        shown = {name: self.common[name] for name in ("method", "classes", "options", "output_unit", "activation")}
+        tested = self.text.get("tested", {}).get(str(k))
         return Explanation(
-            **shown,
-            inputs=inputs,
+            **{name: value for name, value in self.common.items() if name != "features"},
+            inputs={name: self._input(name, features, k) for name, features in self.common["features"].items()},
             scores=self._field("scores", k),
             target="all" if target < 0 else target,
             ledger=self._ledger(k),
-            tested=self._tested(k),
+            tested=optional(lambda found: read_record(found, (Evidence,)), tested),
             computed=self.text["computed"][k],
         )
-
-    def _tested(self, k: int) -> Evidence | None:
-        found = self.text.get("tested", {}).get(str(k))
-        if found is None:
-            return None
-        return read_record(found, (Evidence,))
 
     def _field(self, name: str, k: int) -> Any:
         return self.fields[name][k] if name in self.fields else None

@@ -8,19 +8,17 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.asked import request as request_of
 from lrpnumpy.asked import targets as targets_of
 from lrpnumpy.checks import LrpError, RelevanceWarning, is_number, outside, shown, whole
-from lrpnumpy.corpus.arrays import OPEN
 from lrpnumpy.corpus.folder import Folder
 from lrpnumpy.corpus.sources import Corpus, Opened, chunks, fingerprint, open_source
 from lrpnumpy.corpus.stored import Stored, open_explanations
@@ -42,17 +40,21 @@ class Output:
     path: the folder of the run, which is created; `open_explanations` reads it.
     overwrite: start over if the folder contains a run. Otherwise the same run is resumed; a different one is an error.
     columns: values to store with the explanations, such as season or true label, for summaries: a dict of name to one
-        value per record; or names of fields of JSON objects, or of arrays in HDF5 and .npz files.
+        value per record; or names of fields of JSON objects.
     chunk: number of records that are explained together and stored in one file.
     """
 
     path: str | os.PathLike[str]
     overwrite: bool = False
-    columns: Any = None
+    columns: Any = field(default=None, repr=False)
     chunk: int = 2048
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, (str, os.PathLike)) or not os.fspath(self.path):
+        try:
+            is_path = bool(os.fspath(self.path))
+        except Exception:  # a path may be an object of the user's own
+            is_path = False
+        if not is_path:
             raise LrpError(f"out must be the path of a folder, or an lrp.Output, got {shown(self.path)}.")
         if not isinstance(self.overwrite, bool):
             raise LrpError(f"overwrite must be True or False, got {shown(self.overwrite)}.")
@@ -91,15 +93,15 @@ def explain_corpus(
     progress: show rate and time left. Default: if standard error is a terminal.
     evidence: fraction of the records for which evidence is computed and stored, such as 0.01.
     """
-    corpus, output = source, out
-    if not isinstance(corpus, Corpus):
-        corpus = Corpus(corpus)
-    if not isinstance(output, Output):
-        output = Output(output)
+    corpus = source if isinstance(source, Corpus) else Corpus(source)
+    output = out if isinstance(out, Output) else Output(out)
     if options.pop("hidden", False):
         raise LrpError("hidden must be False for a corpus: hidden states are not stored; use explain_all.")
     request = request_of(model, method, unit, versus, step, options)
-    chosen = _one_target(model, target)
+    if not (target is None or isinstance(target, (str, int, np.integer))):
+        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
+    found = targets_of(model, target, 1)
+    chosen = int(found[0]) if isinstance(found, np.ndarray) else found
     if request.versus is not None and request.versus == chosen:
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     if not is_number(evidence, float) or not 0 <= evidence <= 1:
@@ -107,7 +109,7 @@ def explain_corpus(
     if evidence and chosen == "all":
         raise LrpError("evidence needs one class, got target 'all'; leave evidence out, or name a class.")
     opened = open_source(corpus)
-    beside = Beside(output.columns, opened, corpus.source)
+    beside = beside_of(output.columns, opened.kind)
     run = {
         "model": model.digest,
         "method": request.method.name,
@@ -116,7 +118,7 @@ def explain_corpus(
         "options": request.options,
         "source": opened.identity,
         "limits": {"chunk": output.chunk, "longest": corpus.longest, "max_line": corpus.max_line},
-        "versions": _versions(),
+        "versions": {"lrpnumpy": sys.modules["lrpnumpy"].__version__, "numpy": np.__version__, "numba": _numba()},
         "classes": model.classes,
         "output_unit": model.output_unit,
         "activation": model.output,
@@ -142,14 +144,6 @@ def explain_corpus(
     return results
 
 
-def _one_target(model: Model, target: Any) -> int | str | None:
-    """The class explained as its index, None for the predicted one, or "all"."""
-    if not (target is None or isinstance(target, (str, int, np.integer))):
-        raise LrpError(f"target must be None, a class or 'all', for the whole corpus, got {shown(target)}.")
-    found = targets_of(model, target, 1)
-    return int(found[0]) if isinstance(found, np.ndarray) else found
-
-
 def _custom(model: Model, method: Any) -> dict[str, Any]:
     """Names and versions of code that is not ours: rules and tokenizers. The digest of a model has those of layers."""
     code: list[Any] = [port.embedding.tokenizer for port in model.inputs.values() if port.embedding is not None]
@@ -166,25 +160,18 @@ def _custom(model: Model, method: Any) -> dict[str, Any]:
     return found
 
 
-def _versions() -> dict[str, str]:
-    """Of what decides how results are rounded."""
-    found = {name: version(name) for name in ("numpy", "numba")}
-    if kernels.mode == "never" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        found["numba"] = "off"
-    return {"lrpnumpy": sys.modules["lrpnumpy"].__version__, **found}
+def _numba() -> str:
+    """The version that compiles kernels, which decides how results are rounded."""
+    is_off = kernels.mode == "never" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return "off" if is_off else version("numba")
 
 
 def _warn(request: Request, results: Stored) -> None:
-    advice = request.method.advice()
-    if advice:
-        advice = f"; {advice}"
+    advice = f"; {request.method.advice()}".removesuffix("; ")
     wrong = "misses f(x) - f(reference)" if request.method.kind == "reference" else "is decided by rounding"
-    warnings.warn(
-        f"{request.method.name}: relevance is not finite, or {wrong}, for {results.doubtful:,} of "
-        f"{len(results):,} explanations{advice}.",
-        RelevanceWarning,
-        stacklevel=outside(),
-    )
+    some = f"{results.doubtful:,} of {len(results):,} explanations{advice}"
+    text = f"{request.method.name}: relevance is not finite, or {wrong}, for {some}."
+    warnings.warn(text, RelevanceWarning, stacklevel=outside())
 
 
 def _compute(
@@ -214,8 +201,7 @@ def _compute(
         read = chunk.first - 1 + len(chunk.records)
         if fraction := source.fraction(read):
             bar.total = round(read / fraction)
-        text = folder.text(k)
-        if text is not None:
+        if (text := folder.text(k)) is not None:
             if text.get("fingerprint") != note.get("fingerprint"):
                 raise _other_source(folder, f"a record from {chunk.first} to {read} differs")
             check(text["rejected"])
@@ -238,75 +224,49 @@ def _other_source(folder: Folder, what: str) -> LrpError:
     return LrpError(f"{folder.path} has a run of another source: {what}; choose another folder.")
 
 
-# -- columns ---------------------------------------------------------------------------------------------------------
-
-
-class Beside:
-    """Columns stored with the explanations, such as season or true label: for each either all values, or the name of a
-    field that records have.
+class Beside(NamedTuple):
+    """Columns stored with the explanations, such as season or true label: either all their values by name, or fields
+    that records have.
     """
 
-    def __init__(self, given: Any, source: Opened, path: Any) -> None:
-        if isinstance(given, str):
-            given = [given]
-        if given is None:
-            given = ()
-        if not isinstance(given, (Mapping, list, tuple)):
-            raise LrpError(f"columns must be a dict of name to values, or a list of names, got {type(given).__name__}.")
-        for name in given:
-            if not isinstance(name, str):
-                raise LrpError(f"columns must have names that are strings, got {shown(name)}.")
-        self.values: dict[str, list[Any]] = {}
-        self.fields: tuple[str, ...] = ()
-        self.note: dict[str, str] = {}  # what a run that is resumed must find unchanged
-        if isinstance(given, Mapping):
-            self._take({name: _listed(values) for name, values in given.items()})
-        elif given and source.kind == "jsonl":
-            self.fields = tuple(given)
-            self.note = dict.fromkeys(given, "field")
-        elif given and source.kind in OPEN:
-            self._take({name: _beside(source.kind, Path(path), name) for name in given})
-        elif given:
-            raise LrpError(f"columns must be a dict of name to values where there are no fields, got {shown(given)}.")
-
-    def _take(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Keep columns as JSON holds them."""
-        for name, values in columns.items():
-            try:
-                text = json.dumps(values, default=str)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise LrpError(f"columns: {name!r} must have values that JSON can hold, got: {error}.") from error
-            self.values[name] = json.loads(text)
-            self.note[name] = f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+    values: dict[str, list[Any]]  # as JSON holds them
+    fields: tuple[str, ...]
+    note: dict[str, str]  # what a run that is resumed must find unchanged
 
     def of(self, first: int, count: int) -> dict[str, list[Any]]:
         """The values of `count` records from the number `first` on, which is counted from 1."""
         stop = first - 1 + count
         for name, values in self.values.items():
-            if stop > len(values):
-                raise LrpError(
-                    f"columns: {name!r} must have a value for each record, got {len(values)} and record {stop}."
-                )
+            if stop > (had := len(values)):
+                raise LrpError(f"columns: {name!r} must have a value for each record, got {had} and record {stop}.")
         return {name: values[first - 1 : stop] for name, values in self.values.items()}
+
+
+def beside_of(given: Any, kind: str) -> Beside:
+    """Columns from a dict of name to values, or from names of fields where the source is of the `kind` "jsonl"."""
+    names = [given] if isinstance(given, str) else given or ()
+    if not isinstance(names, (Mapping, list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise LrpError(f"columns must be a dict of names to values, or a list of names, got {shown(given)}.")
+    if not isinstance(names, Mapping):
+        if names and kind != "jsonl":
+            raise LrpError(f"columns must be a dict of names to values where there are no fields, got {shown(given)}.")
+        return Beside({}, tuple(names), dict.fromkeys(names, "field"))
+    beside = Beside({}, (), {})
+    for name, values in names.items():
+        try:
+            text = json.dumps(_listed(values), default=str)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LrpError(f"columns: {name!r} must have values that JSON can hold, got: {error}.") from error
+        beside.values[name] = json.loads(text)
+        beside.note[name] = f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+    return beside
 
 
 def _listed(values: Any) -> list[Any]:
     """The values of a column as Python's own; dates as text."""
-    has_entries = hasattr(values, "__iter__") and hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
-    if isinstance(values, str) or not has_entries:
-        raise LrpError(f"columns must have a list of one value for each record, got {shown(values)}.")
+    if isinstance(values, str) or not (np.iterable(values) and hasattr(values, "__len__")):
+        raise TypeError(f"{shown(values)}, not one value for each record")
     if not hasattr(values, "dtype"):
         return list(values)
     array = np.asarray(values)
-    if array.dtype.kind == "M":
-        array = array.astype(str)
-    return array.tolist()
-
-
-def _beside(kind: str, path: Path, name: str) -> list[Any]:
-    """An array of a file that has one number per record."""
-    with OPEN[kind](path) as find:
-        rows = find(name)
-        if rows is None or len(rows.shape) != 1:
-            raise LrpError(f"{path} must have an array {name!r} of one number for each sequence, to be a column.")
-        return rows.numbers().tolist()
+    return (array.astype(str) if array.dtype.kind == "M" else array).tolist()

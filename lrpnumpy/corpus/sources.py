@@ -6,13 +6,14 @@ sequences of them: that costs nothing where records are only counted (by a resum
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from lrpnumpy import tables
 from lrpnumpy.checks import LrpError, one_of, parse_json, shown, whole
 from lrpnumpy.corpus import lines
 from lrpnumpy.corpus.arrays import Arrays
-from lrpnumpy.corpus.lines import Bad
+from lrpnumpy.corpus.lines import Bad, Lines
 from lrpnumpy.files.safe import open_file, size_of
 
 FORMATS = ("text", "jsonl", "hdf5", "npz")
@@ -42,7 +43,7 @@ class Corpus:
     strict: stop at the first record that cannot be explained, instead of listing it.
     """
 
-    source: Any
+    source: Any = dataclasses.field(repr=False)
     format: Literal["text", "jsonl", "hdf5", "npz"] | None = None
     field: str | None = None
     longest: int = 10_000
@@ -51,13 +52,12 @@ class Corpus:
 
     def __post_init__(self) -> None:
         one_of(self.format, "format", (None, *FORMATS))
+        one_of(self.strict, "strict", (True, False))
         if not (self.field is None or isinstance(self.field, str)):
             raise LrpError(f"field must be a name, got {shown(self.field)}.")
-        if not isinstance(self.strict, bool):
-            raise LrpError(f"strict must be True or False, got {shown(self.strict)}.")
         for name in ("longest", "max_line"):
-            if not 1 <= whole(getattr(self, name), name) <= 1 << 62:
-                raise LrpError(f"{name} must be a positive number, got {getattr(self, name)}.")
+            if whole(getattr(self, name), name, 1) > 1 << 62:
+                raise LrpError(f"{name} must be at most 2 ** 62, got {getattr(self, name)}.")
 
 
 class Chunk(NamedTuple):
@@ -95,16 +95,12 @@ def open_source(corpus: Corpus) -> Opened:
         raise LrpError(f"format and field are for files, but the source is not one; got {kind!r}, {field!r}.")
     if not isinstance(source, Iterable) or isinstance(source, (bytes, dict)) or getattr(source, "ndim", 1) == 0:
         raise LrpError(f"source must be a path or an iterable of sequences, got {type(source).__name__}.")
-    opened = Opened("iterable", lambda: iter(source), {"kind": "iterable"})
-    if isinstance(source, Sized) and len(source):
-        return replace(opened, fraction=lambda done: done / len(source))
-    return opened
+    count = len(source) if isinstance(source, Sized) else 0
+    return Opened("iterable", lambda: iter(source), {"kind": "iterable"}, lambda done: done / count if count else None)
 
 
 def _standard_input(corpus: Corpus) -> Opened:
-    kind = corpus.format or "text"
-    if kind not in ("text", "jsonl"):
-        raise LrpError(f"format must be 'text' or 'jsonl' for standard input, got {kind!r}.")
+    kind = one_of(corpus.format or "text", "format, for standard input,", ("text", "jsonl"))
     if sys.stdin is None:
         raise LrpError("source must be a file where standard input is closed, got '-'.")
     identity = {"kind": kind, "field": corpus.field}
@@ -114,18 +110,17 @@ def _standard_input(corpus: Corpus) -> Opened:
 def _file(path: Path, corpus: Corpus) -> Opened:
     kind, field = corpus.format or ENDS.get(Path(path.name.lower().removesuffix(".gz")).suffix), corpus.field
     if kind is None:
-        ends = ", ".join(ENDS)
-        raise LrpError(f"source must end in {ends} (lines also in .gz), or format be given, got {path.name!r}.")
+        raise LrpError(
+            f"source must end in {', '.join(ENDS)} (lines also in .gz), or format be given, got {path.name!r}."
+        )
     if kind == "text" and field is not None:
         raise LrpError(f"field must be None where the source is text, got {field!r}.")
     opened: Any
     try:
         with open_file(path) as file:
             size = size_of(file)
-        if kind in ("hdf5", "npz"):
-            opened = Arrays(kind, path, field or "values", corpus.longest)
-        else:
-            opened = lines.Lines(path, corpus.max_line)
+        is_lines = kind in ("text", "jsonl")
+        opened = Lines(path, corpus.max_line) if is_lines else Arrays(kind, path, field or "values", corpus.longest)
         with closing(opened.records()) as records:
             if next(records, None) is None:
                 raise LrpError(f"source must have at least one record, got none in {path}.")
@@ -167,20 +162,16 @@ def chunks(source: Opened, most: int) -> Iterator[Chunk]:
 
 def _size(record: Any) -> int:
     """About how many bytes a record takes."""
-    if isinstance(record, np.ndarray):
-        return record.nbytes
-    if isinstance(record, dict):  # several inputs
-        return sum(map(_size, record.values()))
-    if isinstance(getattr(record, "shape", None), tuple):  # a frame or a tensor
-        return 8 * math.prod(record.shape)
-    if isinstance(record, (list, tuple)):
-        size = 16 * len(record)
-        if record and isinstance(record[0], (list, tuple, np.ndarray)):
-            size *= len(record[0])
-        return size
     if isinstance(record, (str, bytes)):
         return len(record)
-    return 64
+    if isinstance(record, dict):  # several inputs
+        return sum(map(_size, record.values()))
+    if isinstance(getattr(record, "shape", None), tuple):  # an array, a frame or a tensor
+        return 8 * math.prod(record.shape)
+    if not isinstance(record, (list, tuple)):
+        return 64
+    is_nested = len(record) > 0 and isinstance(record[0], (list, tuple, np.ndarray))
+    return 16 * len(record) * (len(record[0]) if is_nested else 1)
 
 
 def sequence(kind: str, field: str | None, record: Any, several: bool = False) -> Any:
@@ -199,12 +190,8 @@ def sequence(kind: str, field: str | None, record: Any, several: bool = False) -
 
 def fields(record: bytes, names: Sequence[str]) -> list[Any]:
     """Fields of a line of JSON that has been read before; None for one that it does not have."""
-    if not names:
-        return []
-    found = parse_json(record)
-    if not isinstance(found, dict):
-        found = {}
-    return [found.get(name) for name in names]
+    found = parse_json(record) if names else {}
+    return [found.get(name) if isinstance(found, dict) else None for name in names]
 
 
 def fingerprint(records: Iterable[Any]) -> str:

@@ -68,15 +68,8 @@ class Stored(Results):
         self.classes: tuple[str, ...] | None = optional(_strings, run["classes"])
         self.features = {name: optional(_strings, names) for name, names in run["features"].items()}
         self.columns, self._custom = _strings(run["columns"]), _strings(run["custom"])
-        self._main = next(iter(self.features))
-        self._common: dict[str, Any] = {
-            "method": self.method,
-            "classes": self.classes,
-            "output_unit": self.output_unit,
-            "activation": str(run["activation"]),
-            "options": dict(run["options"]),
-            "features": self.features,
-        }
+        self._common: dict[str, Any] = {"activation": str(run["activation"]), "options": dict(run["options"])}
+        self._common |= {name: getattr(self, name) for name in ("method", "classes", "output_unit", "features")}
         self.records, explained, self.rejected, self.doubtful = (sum(part[c] for part in counts) for c in range(4))
         self._starts = [0, *accumulate(part[1] for part in counts)]  # of the parts, and the end of the last
         self._places: Sequence[int] = range(explained)  # which of all explanations these are

@@ -6,9 +6,10 @@ A partition of a Dask bag is explained by the same function, without a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import islice
+from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,25 +68,20 @@ class Done(NamedTuple):
     rejected: list[tuple[int, str]]
 
 
-def settle() -> Callable[[], None]:
+def settle() -> ExitStack:
     """Have results rounded alike everywhere: compiled kernels only, and BLAS on one thread. Returns what undoes it.
 
     Plain functions, which replace kernels that are not compiled yet, round differently, and so does a large matrix
     product on another number of threads. Where threadpoolctl (of the extra `dask`) is missing, BLAS stays as it is.
     """
-    before, limits = kernels.mode, None
+    undo = ExitStack()
     with suppress(ImportError):
         from threadpoolctl import threadpool_limits
 
-        limits = threadpool_limits(1, "blas")
-    if before != "never":
+        undo.enter_context(threadpool_limits(1, "blas"))
+    undo.callback(setattr, kernels, "mode", kernels.mode)
+    if kernels.mode != "never":
         kernels.mode = "wait"
-
-    def undo() -> None:
-        kernels.mode = before
-        if limits is not None:
-            limits.restore_original_limits()
-
     return undo
 
 
@@ -95,12 +91,10 @@ def explain_chunk(job: Job, chunk: Chunk) -> Done:
     for name, values in chunk.columns.items():
         columns[name] = [values[number - chunk.first] for number in numbers]
     if job.evidence:  # every hundredth record for a share of 0.01, whatever the chunks are
-        passed = np.floor(np.array([[number - 1, number] for number in numbers]).reshape(-1, 2) * job.evidence)
-        chosen = np.flatnonzero(passed[:, 1] > passed[:, 0]).tolist()
-        found = evidence_of_all([results[k] for k in chosen])
-        results.single["tested"] = [None] * len(results)
-        for k, one in zip(chosen, found, strict=True):
-            results.single["tested"][k] = one
+        share = job.evidence
+        chosen = [k for k, number in enumerate(numbers) if floor(number * share) > floor((number - 1) * share)]
+        tested = dict(zip(chosen, evidence_of_all([results[k] for k in chosen]), strict=True))
+        results.single["tested"] = [tested.get(k) for k in range(len(results))]
     doubtful = int(results.doubtful().sum())
     counts = [len(chunk.records), len(numbers), len(rejected), doubtful]
     text = {**chunk.note, "counts": counts, "numbers": numbers, "rejected": rejected, "columns": columns}
@@ -205,9 +199,7 @@ def explain_bag(
 
     one_of(bad, "bad", ("raise", "none"))
     if not hasattr(bag, "map_partitions"):
-        raise LrpError(
-            f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; for a list there is explain_all."
-        )
+        raise LrpError(f"explain_bag: bag must be a dask.bag, got {type(bag).__name__}; a list is for explain_all.")
     if method is None:
         method = model.method
     explain_all(model, [], method, target, **options)  # what is wrong is said now, not by a worker

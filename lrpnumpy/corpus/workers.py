@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from multiprocessing import connection, get_context, parent_process
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -22,8 +22,8 @@ from lrpnumpy.kernels import compile as kernels
 MOST_WORKERS = 256
 LOOK_EVERY = 32  # chunks: how often Dask is asked for the number of its workers, which may change
 LOST = (
-    "a worker process has ended before its work was done: it was killed (perhaps for lack of memory), or your script "
-    'starts the run without `if __name__ == "__main__":`; run it again to go on.'
+    "a worker process ended before its work was done: it was killed (for lack of memory?), or your script starts the "
+    'run without `if __name__ == "__main__":`; run it again to go on.'
 )
 
 
@@ -40,31 +40,27 @@ def workers_of(job: Job, threads: int | None, workers: Any) -> AbstractContextMa
         raise LrpError("pass either threads or workers, not both.")
     if hasattr(workers, "register_plugin"):
         return _dask(job, workers)
-    name, count = ("threads", threads) if workers is None else ("workers", workers)
+    count = threads if workers is None else workers
     if count is not None and not (is_number(count, int) and 1 <= count <= MOST_WORKERS):
-        also = ", or a dask.distributed.Client" if name == "workers" else ""
-        raise LrpError(f"{name} must be a number from 1 to {MOST_WORKERS}{also}, got {shown(count)}.")
+        name = "threads" if workers is None else "workers, unless it is a dask.distributed.Client,"
+        raise LrpError(f"{name} must be a number from 1 to {MOST_WORKERS}, got {shown(count)}.")
     if workers is None:
         return _threads(job, threads or os.cpu_count() or 1)
     try:
         return _processes(pickle.dumps(job), workers)
     except Exception as error:
-        raise LrpError(
-            f"workers: the rule or tokenizer cannot be pickled ({error}); define it at the top of a module, or leave "
-            "workers out to use threads."
-        ) from None
+        advice = "define it at the top of a module, or leave workers out to use threads"
+        raise LrpError(f"workers: the rule or tokenizer cannot be pickled ({error}); {advice}.") from None
 
 
 @contextmanager
 def _threads(job: Job, count: int) -> Iterator[Workers]:
     """Kernels release the GIL, so that threads use several cores."""
-    undo = settle()
-    pool = ThreadPoolExecutor(count, "lrpnumpy-corpus")
-    try:
-        yield Workers(lambda chunk: pool.submit(explain_chunk, job, chunk), lambda: 2 * count)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        undo()
+    with settle(), ThreadPoolExecutor(count, "lrpnumpy-corpus") as pool:
+        try:
+            yield Workers(lambda chunk: pool.submit(explain_chunk, job, chunk), lambda: 2 * count)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -80,8 +76,7 @@ def _processes(pickled: bytes, count: int) -> Iterator[Workers]:
         pool.shutdown(cancel_futures=True)
 
 
-_jobs: dict[str, Job] = {}  # of this process, where it is a worker: by name
-_undo: dict[str, Callable[[], None]] = {}  # what `settle` returned for each
+_jobs: dict[str, tuple[Job, ExitStack]] = {}  # of this process, where it is a worker: by name, and what undoes `settle`
 
 
 def _begin(pickled: bytes, mode: str) -> None:
@@ -139,18 +134,16 @@ def _dask(job: Job, client: Any) -> Iterator[Workers]:
 
 def deliver(name: str, job: Job) -> None:
     """Have a worker keep a job."""
-    _undo[name] = settle()
-    _jobs[name] = job
+    _jobs[name] = job, settle()
 
 
 def withdraw(name: str) -> None:
     """The run is over. A worker that is a thread leaves the process as it was."""
-    _jobs.pop(name, None)
-    undo = _undo.pop(name, None)
-    if undo is not None:
-        undo()
+    if name in _jobs:
+        _, undo = _jobs.pop(name)
+        undo.close()
 
 
 def explain_delivered(name: str, chunk: Chunk) -> Done:
     """The task: explain a chunk by a job that was delivered."""
-    return explain_chunk(_jobs[name], chunk)
+    return explain_chunk(_jobs[name][0], chunk)

@@ -116,7 +116,7 @@ def rank_methods(
                 parts.append(store.get(name, job))
                 bar.update(1)
     finally:
-        undo()
+        undo.close()
     about = {
         "sequences": len(sequences), "explained": "predicted" if target is None else "target", "units": list(units),
         "reference": named, "measures": chosen, "model": model.digest[:16], "output": model.output,

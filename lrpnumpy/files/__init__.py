@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "convert", "from_keras", "from_torch", "inspect", "load", "sample", "save", "save_many", "shipped"]
 
-NO_PROBABILITY = (
-    "no probability belongs to the scores, since the file has none at its end; say output='softmax' or 'sigmoid' if "
-    "they are logits"
-)
+NO_PROBABILITY = "no probability belongs to the scores; say output='softmax' or 'sigmoid' if they are logits"
+
 
 # Where bundled models are: beside the package in a checkout, inside it once installed.
 SHIPPED = (Path(__file__).parents[1] / "weights", Path(__file__).parents[2] / "weights")
@@ -100,26 +98,19 @@ def convert(
 
     An existing target raises an error unless `overwrite` is true. The source is never overwritten.
     """
-    said = taken("convert", hints)
-    _check_other(_locate(source), (said.config, said.vocabulary, said.features, said.classes), target)
+    _check_other(_locate(source), target)
     check_free(target, overwrite)
     model = load(source, check=check, isolate=isolate, max_bytes=max_bytes, **hints)
     save(model, target, overwrite=overwrite)
     return model
 
 
-def _check_other(source: Path, besides: Iterable[Any], target: str | os.PathLike[str]) -> None:
-    """Refuse a target that is read from, by whatever name: the source, a file of a source folder, that of a hint."""
-    if not os.path.exists(os.fspath(target)):
-        return
+def _check_other(source: Path, target: str | os.PathLike[str]) -> None:
+    """Refuse a target that is read from, by whatever name: the source, or a file of a source folder."""
     read = [source, *(source.iterdir() if source.is_dir() else ())]
-    read += [Path(one) for one in besides if isinstance(one, (str, os.PathLike))]
-    for path in read:
-        if os.path.exists(path) and os.path.samefile(path, target):
-            raise LrpError(
-                f"convert: target must be another file than what is read, got {os.fspath(target)}, "
-                f"which is the same file as {path}; choose another name."
-            )
+    for path in read if os.path.exists(os.fspath(target)) else ():
+        if os.path.samefile(path, target):
+            raise LrpError(f"convert: target must be another file than what is read, got {target}, the same as {path}.")
 
 
 def shipped() -> dict[str, Path]:
@@ -175,7 +166,8 @@ def _locate(path: str | os.PathLike[str]) -> Path:
     """The file at a path, or that of a bundled model if `path` is its name."""
     if not isinstance(path, (str, os.PathLike)):
         raise LrpError(
-            f"load: path must be the path of a file or the name of a bundled model, got {shown(path)}{_instead(path)}."
+            f"load: path must be that of a file, or name a bundled model, got {shown(path)}; lrp.from_torch takes a "
+            "module of PyTorch or its state_dict, lrp.from_keras a model of Keras."
         )
     name = os.fspath(path)
     if isinstance(path, str) and os.path.basename(name) == name and not Path(name).suffix:
@@ -183,20 +175,11 @@ def _locate(path: str | os.PathLike[str]) -> Path:
         if name in models:
             return models[name]
         if not os.path.lexists(name):
-            listed = ", ".join(map(repr, sorted(models))) or "none"
-            raise WeightFileError(f"{name}: no such file, and no bundled model of this name; bundled are {listed}.")
+            bundled = ", ".join(map(repr, sorted(models))) or "none"
+            raise WeightFileError(f"{name}: no such file, and no bundled model of this name; bundled are {bundled}.")
     if not os.path.exists(name):
         from lrpnumpy.files.kinds import CHECKPOINT
 
         is_prefix = os.path.exists(f"{name}.index")
         raise WeightFileError(f"{name}: {CHECKPOINT}." if is_prefix else f"{name}: no such file; check the path.")
     return Path(name)
-
-
-def _instead(given: Any) -> str:
-    """Which function takes what is not a path."""
-    if isinstance(given, Mapping) or hasattr(given, "state_dict"):
-        return "; lrp.from_torch takes a module of PyTorch or its state_dict"
-    if hasattr(given, "to_json") or hasattr(given, "get_config"):
-        return "; lrp.from_keras takes a live model of Keras"
-    return ""

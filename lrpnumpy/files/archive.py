@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from itertools import pairwise
 from typing import IO, Any
 
@@ -26,7 +25,9 @@ class Archive(Source):
         super().__init__(file, budget)
         with self.opening("cannot be opened as a zip archive; it may be truncated or damaged"):
             self._stream = self._opened.enter_context(open_file(file) if content is None else content)
-            self._check_directory()
+            end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
+            if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # of the list, which is read whole
+                raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
             self._zip = self._opened.enter_context(zipfile.ZipFile(self._stream))
             found = self._zip.infolist()
             self.members = {info.filename: info for info in found}
@@ -40,12 +41,6 @@ class Archive(Source):
             if any(end > start for (_, end), (start, _) in pairwise(spans)):
                 raise self.error("", "has members that share bytes; it is damaged")
 
-    def _check_directory(self) -> None:
-        """See that the list of members, which the library reads whole, is not too long."""
-        end = zipfile._EndRecData(self._stream)  # type: ignore[attr-defined]
-        if end is not None and (end[4] > _MEMBERS or end[5] > _DIRECTORY):  # members, bytes
-            raise self.error("", f"has {end[4]:,} members in a list of {end[5]:,} bytes, too many")
-
     def _open(self, name: str, limit: int) -> IO[bytes]:
         """A member to read from, at most `limit` bytes long."""
         if (info := self.members.get(name)) is None:
@@ -58,16 +53,13 @@ class Archive(Source):
             raise self.error(name, f"declares {info.file_size:,} bytes packed into {info.compress_size:,}")
         if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
             raise self.error(name, f"is not packed, and declares {info.file_size:,} bytes in {info.compress_size:,}")
-        if self._start(info) + info.compress_size > self._ends[info.header_offset]:
+        self._stream.seek(info.header_offset + 26)
+        lengths = self._stream.read(4)  # of its name, and of the fields after that
+        start = info.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+        if start + info.compress_size > self._ends[info.header_offset]:
             raise self.error(name, "reaches into the member behind it; the archive is damaged")
         self.budget.tick(name)
         return self._zip.open(info)
-
-    def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a member start: behind its header, its name and the fields after that."""
-        self._stream.seek(info.header_offset + 26)
-        lengths = self._stream.read(4)
-        return info.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
 
     def _whole(self, name: str, limit: int) -> memoryview:
         """A whole member, whose size the caller has counted already."""
@@ -94,49 +86,6 @@ class Archive(Source):
     def text_member(self, name: str) -> bytes:
         """A member that is a text, such as JSON."""
         return bytes(self.member(name, MAX_TEXT))
-
-    def window(self, name: str, limit: int) -> io.BytesIO | Window:
-        """A member as a separate file: if it is not compressed, it is read in place."""
-        with self.guard(name):
-            with self._open(name, limit):  # sees that its header is one
-                pass
-            info = self.members[name]
-            if info.compress_type != zipfile.ZIP_STORED:
-                return io.BytesIO(self.member(name, limit))
-            found = Window(self._stream, self._start(info), info.file_size)
-            self._check_sum(name, found, info.CRC)
-            return found
-
-    def _check_sum(self, name: str, window: Window, expected: int) -> None:
-        found = 0
-        while piece := window.read(_PIECE):
-            self.budget.tick(name)
-            found = zlib.crc32(piece, found)
-        if found != expected:
-            raise self.error(name, "does not have the checksum stored in the archive; it is damaged")
-        window.seek(0)
-
-
-class Window(io.RawIOBase):
-    """A part of an open file, as a separate file."""
-
-    def __init__(self, stream: Any, start: int, size: int) -> None:
-        super().__init__()
-        self._stream, self._start, self._size, self._at = stream, start, size, 0
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place, counted from the start."""
-        self._at = offset
-        return offset
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` as far as the part goes."""
-        view = memoryview(buffer).cast("B")
-        count = max(0, min(len(view), self._size - self._at))
-        self._stream.seek(self._start + self._at)
-        count = self._stream.readinto(view[:count])
-        self._at += count
-        return count
 
 
 def read_npz(path: str) -> dict[str, Any]:
@@ -165,8 +114,8 @@ class NpzFile(Archive):
 
     def array(self, name: str, shape: Shape) -> np.ndarray:
         header = self._header(name)
-        npy.check(self, name, header, shape, self.members[f"{name}.npy"].file_size)
-        return npy.array(header, self._data(name, header))
+        npy.check(self, name, header, shape)
+        return npy.floats(header, self._data(name, header))
 
     def text(self, name: str) -> str | None:
         if f"{name}.npy" not in self.members:
@@ -181,7 +130,7 @@ class NpzFile(Archive):
     def _header(self, name: str) -> npy.Header:
         if name not in self._headers:
             with self.guard(name), self._open(f"{name}.npy", self.max_bytes + MAX_TEXT) as stream:
-                self._headers[name] = npy.read_header(self, name, stream)
+                self._headers[name] = npy.read_header(self, name, stream, self.members[f"{name}.npy"].file_size)
         return self._headers[name]
 
     def _data(self, name: str, header: npy.Header) -> memoryview:

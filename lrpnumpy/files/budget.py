@@ -76,27 +76,18 @@ class Budget:
         if self._limited:
             self._bytes += nbytes
         if max(self._bytes, nbytes) > self.max_bytes:
-            raise self.refuse(
-                where,
-                f"takes {nbytes:,} bytes, with what came before over the limit of {self.max_bytes:,}; "
-                "pass a larger max_bytes if the file is trusted",
-            )
+            over = f"takes {nbytes:,} bytes, with what came before over the limit of {self.max_bytes:,}"
+            raise self.refuse(where, f"{over}; pass a larger max_bytes if the file is trusted")
         if self._bytes > self._most_bytes and self.max_bytes <= MAX_BYTES:
-            raise self.refuse(
-                where,
-                f"takes {nbytes:,} bytes, with the arrays before it over {self._most_bytes:,}, which is more than "
-                f"{EXPANSION} times the file; pass max_bytes over {MAX_BYTES:,} if the file is trusted",
-            )
+            over = f"takes {nbytes:,} bytes, with the arrays before it more than {EXPANSION} times the file"
+            raise self.refuse(where, f"{over}; pass max_bytes over {MAX_BYTES:,} if the file is trusted")
 
     def numbers(self, where: str, total: int) -> None:
         """Check how many numbers the widths of a network require in total, before arrays are created."""
         self.tick(where)
         if total > self._most_numbers:
-            raise self.refuse(
-                where,
-                f"has values and arrays of {total:,} numbers together, over the limit of {self._most_numbers:,} for "
-                "what the file declares but does not store",
-            )
+            over = f"has values and arrays of {total:,} numbers together, over the limit of {self._most_numbers:,}"
+            raise self.refuse(where, f"{over} for what the file declares but does not store")
 
     def hold(self, where: str, nbytes: int) -> None:
         """Count bytes that are unpacked or kept besides the arrays, before they are read."""
@@ -105,9 +96,8 @@ class Budget:
         if self._limited:
             self._held += nbytes
         if max(self._held, nbytes) > self._most_held:
-            raise self.refuse(
-                where, f"has {nbytes:,} bytes besides its arrays, with what came before over {self._most_held:,}"
-            )
+            over = f"has {nbytes:,} bytes besides its arrays, with what came before over {self._most_held:,}"
+            raise self.refuse(where, over)
 
     def visit(self, where: str, count: int = 1) -> None:
         """Count objects that are looked at; a look at the clock costs more than most of them, so not at every one."""
@@ -130,9 +120,8 @@ class Budget:
     def tick(self, where: str = "") -> None:
         """Look at the clock."""
         if (used := time.thread_time() - self._began) > self._seconds:
-            raise self.refuse(
-                where, f"has kept the processor for {used:.1f} s, over the limit for its size; it is damaged or hostile"
-            )
+            over = f"has kept the processor for {used:.1f} s, over the limit for its size"
+            raise self.refuse(where, f"{over}; it is damaged or hostile")
 
 
 def refusal(file: str, where: str, reason: str) -> WeightFileError:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import LrpError, WeightFileError
+from lrpnumpy.checks import shown as shown_value
 from lrpnumpy.layers import TwoClasses
 from lrpnumpy.model import Model
 from lrpnumpy.tables import untensored
@@ -21,14 +22,12 @@ def check_scores(model: Model, check: Any, file: str) -> None:
     """Raise unless the scores of x are y, for check = (x, y); y may also be the probabilities that belong to them."""
     try:
         x, y = check
-    except (TypeError, ValueError):
-        raise LrpError("load: check must be a pair (x, y) of an input and the framework's scores for it.") from None
-    try:
         expected = np.asarray(untensored(y))
         if expected.dtype.kind not in "fiu":
             raise ValueError
     except (TypeError, ValueError):
-        raise LrpError("load: check must have the framework's scores as its y, an array of numbers.") from None
+        wanted = "a pair (x, y) of an input and the framework's scores for it, an array of numbers"
+        raise LrpError(f"load: check must be {wanted}, got {shown_value(check)}.") from None
     scores = scores_of(model, x)
     if not matches(model, scores, expected):
         raise WeightFileError(

@@ -7,7 +7,6 @@ darts a checkpoint beside its pickle, which holds no tensors.
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 from lrpnumpy.files import kinds
@@ -49,7 +48,7 @@ def _beside(opened: WeightFile, path: Path, options: LoadOptions) -> Imported | 
     """Another file that belongs to this one; a link is not followed."""
     if path.is_symlink():
         raise opened.error("", f"holds {path.name}, which is a link and not followed; open the file itself")
-    found = kinds.imported(path, replace(options, config=options.config))
+    found = kinds.imported(path, options)
     if isinstance(found, Imported):
         notes = [f"{path.name} is opened", *found.notes]
         found = found._replace(notes=notes, warnings=[f"{path.name} is opened; {text}" for text in found.warnings])

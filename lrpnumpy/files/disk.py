@@ -56,16 +56,10 @@ def _take_name(part: Path, path: Path) -> None:
         os.link(part, path)  # a second name: where a file has it already this fails, a rename would not
     except FileExistsError:
         raise _exists(path) from None
-    except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
+    except (AttributeError, OSError):  # a file system without such links
+        if os.path.lexists(path):
             raise _exists(path) from None
-        try:
-            part.replace(path)
-        except OSError:
-            path.unlink()
-            raise
+        part.replace(path)
 
 
 def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
@@ -79,10 +73,8 @@ def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save"
 
 
 def _exists(target: Path, what: str = "save") -> LrpError:
-    return LrpError(
-        f"{what}: path must be a file that does not exist yet, got {target}; choose another name, or pass "
-        "overwrite=True (--overwrite on the command line) to replace it."
-    )
+    advice = "choose another name, or pass overwrite=True (--overwrite on the command line)"
+    return LrpError(f"{what}: path must be a file that does not exist yet, got {target}; {advice}.")
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
@@ -98,13 +90,10 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         if target.exists() and not target.is_file():  # a terminal, a pipe
             target.write_bytes(content)
             return
-        with written(target) as file:
-            file.write(content)
-    except (OSError, LrpError) as error:
-        reason = error if isinstance(error, OSError) else error.__cause__
-        raise LrpError(
-            f"{path} must be a file that can be written, got: {getattr(reason, 'strerror', reason)}."
-        ) from None
+    except OSError as error:
+        raise cannot_write(target, error) from None
+    with written(target) as file:
+        file.write(content)
 
 
 def flush(file: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -36,13 +36,12 @@ def constants_of(text: str) -> list[tuple[str, float]]:
     return [(name.strip(), float(value)) for name, _, value in pairs]
 
 
-def hint(text: str, flag: Any = None, metavar: str | None = None, typed: str = "") -> Any:
+def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:
     """A field of Hints: its documentation, and how the command line reads it.
 
     `flag` is a function of the typed text, a tuple of choices, or True for a switch; None where there is no flag.
-    `typed` is the flag's documentation where `text` names what cannot be typed.
     """
-    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar, "typed": typed or text})
+    return field(default=None, metadata={"text": text, "flag": flag, "metavar": metavar})
 
 
 class LayerHint(NamedTuple):
@@ -56,15 +55,9 @@ class LayerHint(NamedTuple):
 class Hints:
     """Every hint; None if it is not passed."""
 
-    which: str | None = hint(
-        "one model of a file that holds several, or one output of a Keras model, ONNX model or live PyTorch module",
-        str,
-    )
+    which: str | None = hint("one model, or one output, of a file or live module that has several", str)
     config: Any = hint(
-        "for files with arrays only: Keras' configuration as JSON, JSON text, or the path of a JSON file",
-        str,
-        "FILE",
-        "for files with arrays only: a JSON file with Keras' configuration",
+        "for files with arrays only: Keras' configuration as JSON, JSON text, or the path of a JSON file", str, "FILE"
     )
     custom: Mapping[str, Callable[..., Any]] | None = hint(
         '{"SimpleAttention": f} defines an unknown Keras layer or ONNX operation, by its name: '
@@ -72,52 +65,36 @@ class Hints:
         '{"Scale": Scale} is the class of a custom layer'
     )
     constants: Mapping[str, Any] | None = hint(
-        'values of inputs of an ONNX model that are always the same: {"sr": 16000} makes the input sr a constant; one '
-        "number fills the whole array",
-        constants_of,
-        "NAME=VALUE",
-        "an input of an ONNX model that is always the same number: sr=16000",
-    )
+        'inputs of an ONNX model that are always the same, {"sr": 16000} (sr=16000 on the command line); one number '
+        "fills the whole array", constants_of, "NAME=VALUE"
+    )  # fmt: skip
     readout: str | None = hint("PyTorch files: how the steps become a prediction", READOUTS)
     layers: Sequence[str] | None = hint(
         "names of PyTorch modules, or of Keras layers whose file has weights only, and activations, in the order in "
         "which they are applied; concat(a, b) joins their outputs, decoder(start=encoder) starts from its state",
-        listed,
-        "A,B,…",
-    )
+        listed, "A,B,…"
+    )  # fmt: skip
     activations: Sequence[str] | None = hint("activations after each linear module except the last", listed, "A,B,…")
     nonlinearity: str | None = hint("nonlinearity of a plain RNN in a state_dict", ("tanh", "relu"))
     output: str | None = hint("output activation that turns scores into probabilities", OUTPUTS)
     vocabulary: Any = hint(
-        "the words of the embedding's rows: a list, a dict of word to row, or the path of a text file (one word per "
-        "line) or JSON file",
-        str,
-        "FILE",
-        "the words of the embedding's rows: a text file with one word per line, or a JSON file",
-    )
+        "the words of the embedding's rows: a list, words mapped to rows, or the path of a text file (one word per "
+        "line) or JSON file", str, "FILE"
+    )  # fmt: skip
     unknown: str | int | None = hint(
-        "the word, or the row, used for words outside the vocabulary; False leaves such words out",
-        lambda text: text or False,
-        "WORD",
-        "the word used for words outside the vocabulary; '' leaves such words out",
-    )
-    lowercase: bool | None = hint(
-        "whether words are looked up in lower case", True, typed="look words up in lower case"
-    )
+        "the word, or the row, used for words outside the vocabulary; an empty word leaves such words out",
+        lambda text: text or False, "WORD"
+    )  # fmt: skip
+    lowercase: bool | None = hint("look words up in lower case", True)
     tokenizer: Any = hint(
         f"how a sentence is split into words: {', '.join(map(repr, TOKENIZERS))}, or a custom function from a string "
-        "to a list of words",
-        TOKENIZERS,
-        typed="how a sentence is split into words",
-    )
+        "to a list of words", TOKENIZERS
+    )  # fmt: skip
     pad: Sequence[Any] | None = hint(
-        'padding used in training: (length, side, value), side "pre" or "post"; longer inputs are truncated on the '
-        "same side, or on the side given by a fourth entry",
-        listed,
-        "LENGTH,SIDE,VALUE",
-        "padding used in training, such as 50,pre,0: side pre or post; a longer input is truncated on the same side, "
-        "or on the side given by a fourth entry",
-    )
+        "padding used in training: (length, side, value), such as (50, 'pre', 0) (50,pre,0 on the command line), side "
+        "'pre' or 'post'; longer inputs are truncated on the same side, or on that of a fourth entry", listed,
+        "LENGTH,SIDE,VALUE"
+    )  # fmt: skip
     features: Sequence[str] | None = hint("names of the features", listed, "A,B,…")
     classes: Sequence[str] | None = hint(
         "names of the classes; for one sigmoid also two names, the negative class first", listed, "A,B,…"
@@ -141,32 +118,25 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             raise LrpError(f"{function}: unknown hint {name!r}; use one of {', '.join(known(without))}.")
     found = dict(given)
     for name in ("layers", "activations"):
-        if isinstance(found.get(name), str):
-            raise LrpError(f"{function}: {name} must be a list of names, got the string {found[name]!r}.")
-        if found.get(name) is not None:
-            if not isinstance(found[name], Iterable) or getattr(found[name], "ndim", 1) == 0:
-                raise LrpError(f"{function}: {name} must be a list of names, got {found[name]!r}.")
-            found[name] = [str(one) for one in entries(found[name], f"{function}: {name}", 1000)]
-    if found.get("constants") is not None:
-        found["constants"] = _constants(function, found["constants"])
+        if (value := found.get(name)) is not None:
+            if isinstance(value, str) or not np.iterable(value):
+                raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
+            found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
+    if found.get("unknown") == "":
+        found["unknown"] = False
+    if (constants := found.get("constants")) is not None:
+        try:  # the command line gives pairs
+            arrays = {name: np.asarray(value) for name, value in dict(constants).items()}
+        except (TypeError, ValueError):
+            arrays = {"": np.asarray("")}
+        if not all(isinstance(name, str) and array.dtype.kind in "biuf" for name, array in arrays.items()):
+            wanted = "a dict of names of inputs to numbers or arrays"
+            raise LrpError(f"{function}: constants must be {wanted}, got {shown(constants)}.")
+        found["constants"] = {name: array.tolist() for name, array in arrays.items()}
     custom = found.get("custom")
     if custom is not None and not (isinstance(custom, Mapping) and all(map(callable, custom.values()))):
         raise LrpError(f"{function}: custom must be a dict of names to functions, got {shown(custom)}.")
     return Hints(**found)
-
-
-def _constants(function: str, given: Any) -> dict[str, Any]:
-    """Constants by name as plain numbers or lists of them; the command line gives pairs."""
-    try:
-        arrays = {name: np.asarray(value) for name, value in dict(given).items()}
-    except (TypeError, ValueError):
-        arrays = {"": np.asarray("")}
-    for name, array in arrays.items():
-        if not isinstance(name, str) or array.dtype.kind not in "biuf":
-            raise LrpError(
-                f"{function}: constants must be a dict of names of inputs to numbers or arrays, got {shown(given)}."
-            )
-    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def as_flags(text: str) -> str:
@@ -206,10 +176,10 @@ def layer_hints(source: Source, layers: Sequence[str]) -> list[LayerHint]:
         if match is None:
             raise source.error("", f"layers must name modules, as 'fc' or 'conv(stride=1)', got {text[:80]!r}")
         parts = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
-        settings = {(key if sign else f"_{k}").strip(): value or key for k, (key, sign, value) in enumerate(parts)}
-        found.append(LayerHint(match[1].strip(), {key: _setting(value.strip()) for key, value in settings.items()}))
+        settings: dict[str, Any] = {}
+        for k, (key, sign, value) in enumerate(parts):
+            value = (value or key).strip()
+            is_number = re.fullmatch(r"[0-9]{1,6}", value)
+            settings[key.strip() if sign else f"_{k}"] = int(value) if is_number else value
+        found.append(LayerHint(match[1].strip(), settings))
     return found
-
-
-def _setting(text: str) -> Any:
-    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text

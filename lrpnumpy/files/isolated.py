@@ -71,9 +71,7 @@ def _answer(file: Source, question: bytes, most: int) -> bytearray:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(question)
                 process.stdin.close()
-            content = (
-                bytearray()
-            )  # read in pieces: asked for `most` at once, Python would take the memory for all of it
+            content = bytearray()  # in pieces: asked for `most` at once, Python would take the memory for all of it
             while len(content) < most and (piece := process.stdout.read(_PIECE)):
                 content += piece
             if len(content) < most:
@@ -97,12 +95,10 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
         raise WeightFileError(answer.string("error"))
     model = None
     if answer.has("model"):
+        words = answer.object("words")
         with file.guard(""):
-            model = native.model_of(
-                answer.object("model"),
-                _arrays(file, answer, data),
-                lambda path, _: answer.object("words").strings(path),
-            )
+            take = _arrays(file, answer, data)
+            model = native.model_of(answer.object("model"), take, lambda path, _: words.strings(path))
             file.budget.numbers("", model.declared)
     notes, models, warnings = (tuple(answer.strings(key)) for key in ("notes", "models", "warnings"))
     return Report(file.file, answer.string("kind"), model, notes, models, warnings)
@@ -110,9 +106,7 @@ def _received(file: Source, content: bytes | bytearray) -> Report:
 
 def _arrays(file: Source, answer: Fields, data: bytes | bytearray) -> native.Take:
     """What takes the arrays of an answer: their bytes one after the other, in the order of its paths and lengths."""
-    dtype: np.dtype = np.dtype(np.float32)
-    if answer.string("dtype") == "float64":
-        dtype = np.dtype(np.float64)
+    dtype = np.dtype(np.float64 if answer.string("dtype") == "float64" else np.float32)
     ends = accumulate(answer.integers("lengths"), initial=0)
     spans = dict(zip(answer.strings("paths"), pairwise(ends), strict=False))
 
@@ -137,12 +131,7 @@ def child() -> None:
     arrays: dict[str, np.ndarray] = {}
     try:
         report = kinds.read(Path(path), asked)
-        answer: dict[str, Any] = {
-            "kind": report.kind,
-            "notes": report.notes,
-            "models": report.models,
-            "warnings": report.warnings,
-        }
+        answer: dict[str, Any] = {name: getattr(report, name) for name in ("kind", "notes", "models", "warnings")}
         if (model := report.model) is not None:
             arrays = native.arrays_of(model)
             answer |= {"model": native.settings_of(model), "dtype": model.dtype.name}

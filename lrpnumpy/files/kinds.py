@@ -38,9 +38,8 @@ KERAS_MEMBERS = {"config.json", "model.weights.h5"}  # of a .keras archive
 REFERENCE = ("model", "vocab", "embeddings.npy")  # files of LRP_for_LSTM
 SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 OTHER_PICKLE = (
-    "is a pickle, but not one of torch.save; nothing else is read from pickles: save the network with its own library "
-    "(torch.save(model.state_dict(), path), or model.save(path) of Keras), or a dict of arrays with "
-    "np.savez('model.npz', **arrays), and open that"
+    "is a pickle, but not one of torch.save; save the network with its own library (torch.save, or model.save of "
+    "Keras), or a dict of arrays with np.savez('model.npz', **arrays), and open that"
 )
 
 
@@ -87,14 +86,12 @@ class WeightFile(Source):
     @cached_property
     def hdf5(self) -> Hdf5:
         """The file as HDF5."""
-        made = self.needed("hdf5:Hdf5")
-        return self._opened.enter_context(made(self.file, self.size, budget=self.budget))
+        return self._opened.enter_context(self.needed("hdf5:Hdf5")(self.file, self.size, budget=self.budget))
 
     @cached_property
     def archive(self) -> NpzFile:
         """The file as a zip archive."""
-        made = self.needed("archive:NpzFile")
-        return self._opened.enter_context(made(self.file, self.budget))
+        return self._opened.enter_context(self.needed("archive:NpzFile")(self.file, self.budget))
 
     @cached_property
     def members(self) -> set[str]:
@@ -108,10 +105,9 @@ class WeightFile(Source):
     def where_keras_lists(self) -> str | None:
         """The group in which an HDF5 file lists its layers as Keras 1 and 2 do; None where there is no such list."""
         for root in ("model_weights", ""):
-            if self.hdf5.is_group(root):
-                names = [self.hdf5.attribute(root, name) for name in ("layer_names", "layer_names0")]
-                if names != [None, None]:
-                    return root
+            names = ("layer_names", "layer_names0") if self.hdf5.is_group(root) else ()
+            if any(self.hdf5.attribute(root, name) is not None for name in names):
+                return root
         return None
 
 
@@ -125,6 +121,7 @@ class FileReader(NamedTuple):
 
 
 _ARRAYS = ("config", *NETWORK)  # hints about arrays without a program
+_KERAS = ("which", "custom", "config")
 INSIDE = ("model.safetensors", "pytorch_model.bin", "policy.pth")  # what folders and archives hold, the first first
 _SAVED_MODEL = (
     "is a SavedModel of TensorFlow, a program, which is not supported; run m = tf_keras.models.load_model('folder') "
@@ -134,89 +131,52 @@ CHECKPOINT = (
     "is a checkpoint of TensorFlow, which is not supported; run model.load_weights('prefix') and "
     "model.save_weights('model.weights.h5') with the model that wrote it, and open that"
 )
-_FROZEN = (
-    "is a frozen graph of TensorFlow, which is not supported; run python -m tf2onnx.convert --graphdef model.pb "
-    "--inputs x:0 --outputs y:0 --output model.onnx, with the names of its inputs and outputs, and open that"
+_GRAPH = (
+    "is a graph of TensorFlow, which is not supported; run python -m tf2onnx.convert --{} --output model.onnx and open "
+    "that"
 )
-_META = (
-    "is the graph of a checkpoint of TensorFlow 1, which is not supported; run python -m tf2onnx.convert --checkpoint "
-    "model.ckpt.meta --inputs x:0 --outputs y:0 --output model.onnx, with the names of its inputs and outputs, and "
-    "open that"
+_FOLDER = (
+    "is a folder, and not one of LRP_for_LSTM (with model, vocab and embeddings.npy), nor a run of neuralhydrology "
+    f"(with config.yml and model_epoch001.pt); nor does it hold {' or '.join(INSIDE)}"
 )
-_LITE = (
-    "is a TensorFlow Lite file, which is not supported; run python -m tf2onnx.convert --tflite model.tflite --output "
-    "model.onnx and open that, or save the model that it was made of: model.save('model.keras')"
-)
-_CORE_ML = (
-    "is a Core ML model, which is not supported; save the model that it was made of (torch.save, or model.save of "
-    "Keras) and open that"
-)
+_POINTER = "is a pointer of Git LFS, not the file itself; run git lfs pull in its repository, and open it again"
+_PAGE = "is a web page (HTML or XML), which a server sends in place of a file; download the file itself, and open that"
 READERS = (
     FileReader(lambda file: is_saved_model(file), refused=_SAVED_MODEL),
-    FileReader(lambda file: file.path.suffix == ".pb" and file.head[:1] == b"\n", refused=_FROZEN),
-    FileReader(lambda file: file.path.suffix == ".meta" and file.head[:1] == b"\n", refused=_META),
-    FileReader(lambda file: file.head.startswith(b"model_checkpoint_path"), refused=CHECKPOINT),
-    FileReader(lambda file: file.head[4:8] == b"TFL3", refused=_LITE),
-    FileReader(lambda file: file.path.suffix == ".mlmodel" and not file.is_zip, refused=_CORE_ML),
+    FileReader(
+        lambda file: file.path.suffix in (".pb", ".meta") and file.head[:1] == b"\n",
+        refused=_GRAPH.format("graphdef model.pb (or --checkpoint model.meta) --inputs x:0 --outputs y:0"),
+    ),
+    FileReader(lambda file: file.head[4:8] == b"TFL3", refused=_GRAPH.format("tflite model.tflite")),
+    FileReader(lambda file: is_checkpoint(file), refused=CHECKPOINT),
     FileReader(
         lambda file: not file.is_folder and file.head[:2] == b"\x1f\x8b",
         refused="is compressed with gzip; unpack it, and open the weight file inside",
     ),
-    FileReader(lambda file: any(map(is_checkpoint, [file.path.name, *file.members])), refused=CHECKPOINT),
-    FileReader(
-        lambda file: file.is_folder and "config.yml" in file.members and any(map(is_epoch, file.members)),
-        "torch.hydrology:read",
-        ("which", "readout"),
-    ),
+    FileReader(lambda file: is_hydrology(file), "torch.hydrology:read", ("which", "readout")),
     FileReader(lambda file: file.is_folder and file.members.issuperset(REFERENCE), "reference:read"),
     FileReader(lambda file: inside(file) != "", "containers:read", ("which", *_ARRAYS)),
-    FileReader(
-        lambda file: file.is_folder,
-        refused=f"is a folder, and neither one of LRP_for_LSTM, which has {', '.join(REFERENCE)}, nor a run of "
-        f"neuralhydrology, which has config.yml and model_epoch001.pt; nor does it hold {' or '.join(INSIDE)}",
-    ),
+    FileReader(lambda file: file.is_folder, refused=_FOLDER),
     FileReader(lambda file: file.size == 0, refused="is empty, it has 0 bytes; save or download it again"),
-    FileReader(
-        lambda file: file.head.startswith(b"version https://git-lfs"),
-        refused="is a pointer of Git LFS, not the file itself; run git lfs pull in its repository, and open it again",
-    ),
+    FileReader(lambda file: file.head.startswith(b"version https://git-lfs"), refused=_POINTER),
     FileReader(
         lambda file: file.head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype", b"<html", b"<?xml")),
-        refused="is a web page (HTML or XML), which a server sends in place of a file; download the file itself, by "
-        "the link 'raw' or 'download', and open that",
+        refused=_PAGE,
     ),
     FileReader(
         lambda file: file.is_hdf5 and file.hdf5.attribute("", "format") == "lrpnumpy",
         "native:read_file",
         ("which", "custom"),
     ),
-    FileReader(
-        lambda file: file.is_hdf5 and file.where_keras_lists is not None,
-        "keras.version2:read",
-        ("which", "custom", "config"),
-    ),
-    FileReader(
-        lambda file: file.is_hdf5 and is_keras_3(file.hdf5),
-        "keras.version3:read_weights",
-        ("which", "custom", "config"),
-    ),
+    FileReader(lambda file: file.is_hdf5 and file.where_keras_lists is not None, "keras.version2:read", _KERAS),
+    FileReader(lambda file: file.is_hdf5 and is_keras_3(file.hdf5), "keras.version3:read_weights", _KERAS),
     FileReader(
         lambda file: (is_saved(file) or is_other_pickle(file.head)) and checkpoint_beside(file.path) is not None,
         "containers:read_checkpoint",
         ("which", *_ARRAYS),
     ),
-    FileReader(
-        lambda file: is_saved(file),
-        "torch.model:read_saved",
-        ("which", *_ARRAYS),
-    ),
-    FileReader(
-        lambda file: file.members >= KERAS_MEMBERS, "keras.version3:read_archive", ("which", "custom", "config")
-    ),
-    FileReader(
-        lambda file: any(name.endswith("/model_weights_config.json") for name in file.members),
-        refused=f"is a program of torch.export; {SAVE_STATE}",
-    ),
+    FileReader(lambda file: is_saved(file), "torch.model:read_saved", ("which", *_ARRAYS)),
+    FileReader(lambda file: file.members >= KERAS_MEMBERS, "keras.version3:read_archive", _KERAS),
     FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom", "constants")),
     FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
     FileReader(lambda file: is_other_pickle(file.head), refused=OTHER_PICKLE),
@@ -239,9 +199,10 @@ def is_saved_model(file: WeightFile) -> bool:
     return any((file.path / name / "saved_model.pb").is_file() for name in versions)
 
 
-def is_checkpoint(name: str) -> bool:
-    """Whether a file is one of those that a checkpoint of TensorFlow consists of."""
-    return re.search(r"\.(index|data-[0-9]{5}-of-[0-9]{5})$", name) is not None
+def is_checkpoint(file: WeightFile) -> bool:
+    """Whether it is one of the files that a checkpoint of TensorFlow consists of, or their folder."""
+    found = re.search(r"\.(index|data-[0-9]{5}-of-[0-9]{5})$", "\n".join([file.path.name, *file.members]), re.MULTILINE)
+    return found is not None or file.head.startswith(b"model_checkpoint_path")
 
 
 def is_keras_3(file: Hdf5) -> bool:
@@ -251,9 +212,10 @@ def is_keras_3(file: Hdf5) -> bool:
     return any(re.search(r"/vars/[0-9]+$", name) for name in file.names())
 
 
-def is_epoch(name: str) -> bool:
-    """Whether a file of a neuralhydrology run holds the arrays of an epoch."""
-    return re.fullmatch(r"model_epoch[0-9]{1,9}\.pt", name) is not None
+def is_hydrology(file: WeightFile) -> bool:
+    """Whether a folder is a run of neuralhydrology, with the arrays of an epoch."""
+    epochs = [name for name in file.members if re.fullmatch(r"model_epoch[0-9]{1,9}\.pt", name)]
+    return file.is_folder and "config.yml" in file.members and bool(epochs)
 
 
 def is_pickle(name: str) -> bool:
@@ -262,8 +224,9 @@ def is_pickle(name: str) -> bool:
 
 
 def is_saved(file: WeightFile) -> bool:
-    """Whether a file is one of torch.save, in either format."""
-    return any(map(is_pickle, file.members)) or is_legacy(file.head)
+    """Whether a file is one of torch.save: an archive, or in the older format, whose first pickle is a magic number."""
+    is_legacy = file.head[:1] == b"\x80" and TORCH_MAGIC.to_bytes(10, "little") in file.head[:32]
+    return is_legacy or any(map(is_pickle, file.members))
 
 
 def is_other_pickle(head: bytes) -> bool:
@@ -277,11 +240,6 @@ def checkpoint_beside(path: Path) -> Path | None:
     if path.suffix in (".pt", ".pth"):
         candidates.append(path.with_suffix(".ckpt"))
     return next(filter(Path.is_file, candidates), None)
-
-
-def is_legacy(head: bytes) -> bool:
-    """Whether a file starts with the magic number of the older format of torch.save, as a pickle of protocol 2 to 5."""
-    return head[:1] == b"\x80" and TORCH_MAGIC.to_bytes(10, "little") in head[:32]
 
 
 def is_npz(file: WeightFile) -> bool:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from lrpnumpy.checks import LrpError
+from lrpnumpy.checks import LrpError, is_number
 from lrpnumpy.files.hints import Hints
-from lrpnumpy.files.safe import MAX_TEXT, Budget, Fields, Source, open_file, parse_json, size_of
+from lrpnumpy.files.safe import MAX_TEXT, Budget, Source, open_file, parse_json, size_of
 from lrpnumpy.inputs import Input
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.result import PAD
-from lrpnumpy.text import FILTERS
 
 WORDS = ("vocabulary", "unknown", "lowercase", "tokenizer")
+_ADVICE = (
+    "name reserved rows, too: ['<pad>', '<unk>', *words]; for a network that was trained on the most frequent words, "
+    "pass {{word: row for word, row in vocabulary.items() if row < {}}}, with row + 3 for Keras' imdb and reuters "
+    "(index_from=3)"
+)
 
 
 def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
@@ -27,12 +30,10 @@ def named(file: str, model: Model, said: Hints) -> tuple[Model, list[str]]:
     notes: list[str] = []
     source = Source(file)
     with source.guard(""):
-        inputs = {
-            name: _port(
-                source, port, {key: _own(getattr(said, key), name, model) for key in (*WORDS, "pad", "features")}, notes
-            )
-            for name, port in model.inputs.items()
-        }
+        inputs = {}
+        for name, port in model.inputs.items():
+            given = {key: _own(getattr(said, key), name, model) for key in (*WORDS, "pad", "features")}
+            inputs[name] = _port(source, port, {key: value for key, value in given.items() if value is not None}, notes)
         change: dict[str, Any] = {}
         if any(inputs[name] is not port for name, port in model.inputs.items()):
             change["inputs"] = inputs
@@ -50,9 +51,8 @@ def _own(value: Any, name: str, model: Model) -> Any:
     return value if name == model.main else None
 
 
-def _port(source: Source, port: Input, said: dict[str, Any], notes: list[str]) -> Input:
+def _port(source: Source, port: Input, given: dict[str, Any], notes: list[str]) -> Input:
     """An input with its hints."""
-    given = {key: value for key, value in said.items() if value is not None}
     change: dict[str, Any] = {}
     if words := {key: given[key] for key in WORDS if key in given}:
         if port.embedding is None:
@@ -61,20 +61,15 @@ def _port(source: Source, port: Input, said: dict[str, Any], notes: list[str]) -
     if "features" in given:
         change["features"] = _list(source, "features", given["features"])
     if "pad" in given:
-        change["pad"] = (
-            [_number(one) for one in given["pad"]] if isinstance(given["pad"], (list, tuple)) else given["pad"]
-        )
+        pad = given["pad"]
+        change["pad"] = [*map(_number, pad)] if isinstance(pad, (list, tuple)) else pad
     return replace(port, **change) if change else port
 
 
 def _number(entry: Any) -> Any:
     """An entry of pad; the command line has text."""
-    for kind in (int, float) if isinstance(entry, str) else ():
-        try:
-            return kind(entry)
-        except ValueError:
-            continue
-    return entry
+    is_number = isinstance(entry, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", entry)
+    return json.loads(entry) if is_number else entry
 
 
 def _list(source: Source, what: str, given: Any) -> Any:
@@ -87,36 +82,28 @@ def _list(source: Source, what: str, given: Any) -> Any:
 
 def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes: list[str]) -> Embedding:
     """The embedding with words."""
-    rows = len(embedding.E)
+    rows, before = len(embedding.E), embedding.unknown
     if "vocabulary" in said:
         found = _list(source, "vocabulary", said["vocabulary"])
-        if isinstance(found, Mapping) and found.get("class_name") == "Tokenizer":
-            said = {**_tokenizer(source, found), **said}
-            found = said["word_index"]
-        said = {**said, "vocabulary": _in_rows(found, rows, notes)}
-    vocabulary = said.get("vocabulary", embedding.vocabulary)
-    unknown = said.get("unknown")
-    if isinstance(unknown, (int, np.integer)) and not isinstance(unknown, bool):
-        if vocabulary is None or not 0 <= unknown < rows:
-            raise LrpError(f"unknown must be a word of the vocabulary or a row from 0 to {rows - 1}, got {unknown!r}.")
-        said["unknown"] = vocabulary[unknown]
-    if vocabulary is None:
+        if isinstance(found, Mapping) and len(found) == rows - 1 and 0 not in found.values():
+            pad = PAD if PAD not in found else f"{PAD} 0"
+            found = {pad: 0, **found}
+            notes.append(
+                f"the vocabulary has no word for row 0, which is taken as padding and called {pad!r}, as Keras' "
+                "Tokenizer counts; Keras' imdb and reuters count from 3, there 3 must be added to every row"
+            )
+        try:
+            embedding = replace(embedding, vocabulary=found, unknown=None)
+        except LrpError as error:
+            raise LrpError(f"{str(error).removesuffix('.')}; {_ADVICE.format(rows)}") from None
+    if embedding.vocabulary is None:
         raise LrpError(f"{next(iter(said))} must be said with vocabulary=..., as the file has no words, got it alone.")
-    return replace(embedding, **{key: said[key] for key in WORDS if key in said})
-
-
-def _tokenizer(source: Source, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of the JSON of a Keras Tokenizer (`tokenizer.to_json()`)."""
-    config = Fields(source, "vocabulary", saved).object("config")
-    index = parse_json(source, "vocabulary: word_index", config.string("word_index"))
-    most = config.integer("num_words") if config.has("num_words") else None
-    unknown = config.string("oov_token") if config.has("oov_token") else False
-    if config.boolean("char_level", False) or config.value.get("split", " ") != " ":
-        config.refuse("is of a Tokenizer of characters or with a custom split; pass a function as tokenizer=")
-    if config.value.get("filters", FILTERS) != FILTERS or not config.boolean("lower", True):
-        config.refuse("is of a Tokenizer with custom filters; pass its word_index, and a function as tokenizer=")
-    kept = {word: row for word, row in index.items() if most is None or row < most}
-    return {"word_index": kept, "unknown": unknown, "tokenizer": "keras-tokenizer"}
+    unknown: Any = said.get("unknown", before)
+    if is_number(unknown, int):
+        if not 0 <= unknown < rows:
+            raise LrpError(f"unknown must be a word of the vocabulary or a row from 0 to {rows - 1}, got {unknown!r}.")
+        unknown = embedding.vocabulary[unknown]
+    return replace(embedding, unknown=unknown, **{key: said[key] for key in WORDS[2:] if key in said})
 
 
 def _content(source: Source, what: str, path: str | os.PathLike[str]) -> Any:
@@ -134,56 +121,3 @@ def _content(source: Source, what: str, path: str | os.PathLike[str]) -> Any:
     read.budget.visit("", len(lines))
     lines = [line.removesuffix("\r") for line in lines]
     return lines[:-1] if not lines[-1] else lines
-
-
-def _in_rows(given: Any, rows: int, notes: list[str]) -> list[str]:
-    """The word of each row, from a list of words, a dict of word to row, or one of row to word."""
-    if not isinstance(given, Mapping):
-        words = list(islice(given, rows + 1))
-        count = len(given) if hasattr(given, "__len__") else len(words)
-        if count != rows:
-            raise LrpError(_wrong_count(count, rows))
-        return words
-    if all(isinstance(word, str) for word in given.values()):  # index_word; JSON has no keys but strings
-        given = {word: int(row) if str(row).isdecimal() else row for row, word in given.items()}
-    for word, row in given.items():
-        if not isinstance(word, str) or isinstance(row, bool) or not isinstance(row, (int, np.integer)):
-            raise LrpError(f"vocabulary must map each word to a row, got {word!r}: {row!r}.")
-    places = {int(row): word for word, row in given.items()}
-    if len(places) < len(given):
-        row, word = next((row, word) for word, row in given.items() if places[int(row)] != word)
-        raise LrpError(f"vocabulary must give each row one word, got {word!r} and {places[int(row)]!r} for row {row}.")
-    low, high = min(places, default=0), max(places, default=-1)
-    if low < 0 or high >= rows:
-        raise LrpError(
-            f"vocabulary must have rows from 0 to {rows - 1}, as the embedding has {rows} rows, got {low} to {high}; "
-            f"pass {{word: row for word, row in vocabulary.items() if row < {rows}}} if only the most frequent words "
-            "were used (num_words), with row + 3 in place of row for Keras' imdb and reuters (index_from=3)."
-        )
-    missing = [row for row in range(rows) if row not in places]
-    if missing == [0]:
-        places[0] = PAD if PAD not in given else f"{PAD} 0"
-        notes.append(
-            f"the vocabulary has no word for row 0, which is taken as padding and called {places[0]!r}, as Keras' "
-            "Tokenizer counts; Keras' imdb and reuters count from 3, there 3 must be added to every row"
-        )
-    elif missing:
-        listed = ", ".join(map(str, missing[:5])) + (f" … {missing[-1]}" if len(missing) > 5 else "")
-        names = ", ".join(f"'<row {row}>': {row}" for row in missing[:3]) + (", …" if len(missing) > 3 else "")
-        raise LrpError(
-            f"vocabulary must name all {rows} rows of the embedding, got {len(given)} words and none for row {listed}; "
-            f"name reserved and unused rows, too, {{{names}, **vocabulary}}, or shift the rows where they are counted "
-            "from another start."
-        )
-    return [places[row] for row in range(rows)]
-
-
-def _wrong_count(count: int, rows: int) -> str:
-    text = f"vocabulary must have {rows} words, one for each row of the embedding, got {count}; "
-    if count > rows:
-        return f"{text}pass the first {rows} of them if the network was trained with the most frequent words only."
-    names = "['<pad>', *words]" if rows - count == 1 else "['<pad>', '<unk>', …, *words]"
-    return (
-        f"{text}name the other {rows - count}, too, for example {names} where they come first (in Keras row 0 is "
-        "padding, and row 1 of TextVectorization unknown words)."
-    )

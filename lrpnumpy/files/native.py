@@ -10,7 +10,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
     from lrpnumpy.files.kinds import LoadOptions, WeightFile
 
 FORMAT, VERSION = "lrpnumpy", 2
+# Optional settings of a model, and how each is read.
+_OPTIONAL = {
+    "result": "string", "classes": "strings", "output_unit": "string", "window": "integer", "default_method": "string",
+}  # fmt: skip
 Take = Callable[[str, Shape], np.ndarray]  # path and expected shape -> array
 Words = Callable[[str, int], list[str]]  # path and expected number -> words
 
@@ -47,13 +50,7 @@ def settings_of(model: Model) -> dict[str, Any]:
         "nodes": [
             {"name": name, "inputs": inputs, "layer": _layer_settings(layer)} for name, layer, inputs in model.network
         ],
-        "result": model.result,
-        "output": model.output,
-        "classes": model.classes,
-        "output_unit": model.output_unit,
-        "output_scaler": model.output_scaler,
-        "window": model.window,
-        "default_method": model.default_method,
+        **{name: getattr(model, name) for name in ("output", "output_scaler", *_OPTIONAL)},
         "provenance": dict(model.provenance or {}),
     }
 
@@ -62,10 +59,7 @@ def _embedding_settings(embedding: Embedding | None) -> dict[str, Any] | None:
     if embedding is None:
         return None
     if callable(embedding.tokenizer):
-        raise LrpError(
-            "save: tokenizer must be one by name, as a file cannot hold a function; save the model with "
-            "tokenizer='space', and pass yours to load."
-        )
+        raise LrpError("save: tokenizer must be one by name; save with tokenizer='space', and pass yours to load.")
     has_words = embedding.vocabulary is not None
     return {"rows": len(embedding.E), "size": embedding.size, **embedding.settings(), "vocabulary": has_words}
 
@@ -105,11 +99,10 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
 
     `custom` are classes of custom layers by name.
     """
-    items = settings.items("nodes")
-    settings.source.budget.layers(len(items))
+    settings.source.budget.layers(len(settings.items("nodes")))
     nodes: list[Any] = []
     readout = settings.optional("string", "readout")  # of older files, whose nodes are a list of layers
-    for k, item in enumerate(items):
+    for k, item in enumerate(settings.items("nodes")):
         node = Fields(settings.source, f"{settings.where}: node {k}", item)
         name = node.string("name")
         layer = _layer(f"layers/{name}", node.object("layer"), take, custom)
@@ -123,14 +116,10 @@ def model_of(settings: Fields, take: Take, words: Words, custom: Mapping[str, An
         tuple(nodes),
         inputs=inputs,
         readout=readout,
-        result=settings.optional("string", "result"),
-        classes=settings.optional("strings", "classes"),
         output=settings.string("output"),  # type: ignore[arg-type]
         provenance=settings.object("provenance").value,
-        output_unit=settings.optional("string", "output_unit"),
         output_scaler=_scaler(settings, "output_scaler"),
-        window=settings.optional("integer", "window"),
-        default_method=settings.optional("string", "default_method"),
+        **{name: settings.optional(kind, name) for name, kind in _OPTIONAL.items()},
     )
 
 
@@ -199,9 +188,7 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
     if not (isinstance(custom[kind], type) and issubclass(custom[kind], Layer)):
         fields.refuse(f"custom[{kind!r}] must be the class of the layer, a subclass of lrp.Layer")
     if custom[kind].version != version:
-        fields.refuse(
-            f"{kind} was saved in version {version}, the class passed as custom has version {custom[kind].version}"
-        )
+        fields.refuse(f"{kind} was saved in version {version}, the class passed has version {custom[kind].version}")
     return custom[kind]
 
 
@@ -209,41 +196,14 @@ def _class_of(kind: str, fields: Fields, custom: Mapping[str, Any]) -> Any:
 
 
 def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
-    """The model of a file, or the names of its models where it has several and none is asked for."""
-    file = opened.hdf5
+    """The model of a file, or the one called `which` of several; the names of these where none is asked for."""
+    file, which = opened.hdf5, options.which
     kind, names = f"lrpnumpy HDF5, version {VERSION}", model_names(file)
-    if options.several and names and options.which is None:
+    if options.several and names and which is None:
         return Report(opened.file, kind, None, (), tuple(names))
-    return Imported(read(file, options.which, options.custom or {}), kind=kind)
-
-
-def check_version(file: Hdf5) -> None:
-    """Raise unless a file is of the version of the format that this lrpnumpy writes."""
-    found = file.attribute("", "version")
-    if isinstance(found, int) and found > VERSION:
-        raise file.error(
-            "", f"is of format version {found}, from a newer lrpnumpy; this one reads {VERSION}: upgrade it"
-        )
-    if found != VERSION:
-        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}")
-
-
-def model_names(file: Hdf5) -> list[str]:
-    """The models of a file that holds several; none where it holds a single one."""
-    check_version(file)
-    text = file.text("models")
-    found = [] if text is None else parse_json(file, "@models", text)
-    return Fields(file, "@models", {"names": found}).strings("names")
-
-
-def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxyType({})) -> Model:
-    """The model of the file, or the one called `which` of several; `custom` are classes of custom layers."""
-    names = model_names(file)
-    if which is None and names:
-        raise file.error("", f"holds {len(names)} models, say which=... as one of {_listed(names)}")
-    if which is not None and which not in names:
-        there = f"one of {_listed(names)}" if names else "left out, the file holds a single model"
-        raise file.error("", f"which must be {there}, got {which!r}")
+    if (which not in names) if names else which is not None:
+        wanted = f"one of {', '.join(map(repr, names[:20]))}, as which={names[0]!r}" if names else "left out"
+        raise file.error("", f"holds {max(1, len(names))} models, which must be {wanted}, got {which!r}")
     at = f"{which}/" if which else ""
     text = file.attribute(at, "model")
     if not isinstance(text, str):
@@ -255,10 +215,20 @@ def read(file: Hdf5, which: str | None, custom: Mapping[str, Any] = MappingProxy
         arrays[path] = file.array(at + path, shape)
         return arrays[path]
 
-    model = model_of(settings, take, lambda path, count: file.strings(at + path, count), custom)
+    model = model_of(settings, take, lambda path, count: file.strings(at + path, count), options.custom or {})
     if settings.has("sha256") and settings.string("sha256") != _sha256(arrays):
         raise file.error(at, "has other weights than were saved; it is damaged")
-    return model
+    return Imported(model, kind=kind)
+
+
+def model_names(file: Hdf5) -> list[str]:
+    """The models of a file that holds several; none where it holds a single one."""
+    if (found := file.attribute("", "version")) != VERSION:
+        advice = "; it is from a newer lrpnumpy: upgrade this one" if isinstance(found, int) and found > VERSION else ""
+        raise file.error("@version", f"must be the whole number {VERSION}, got {found!r}{advice}")
+    text = file.text("models")
+    names = [] if text is None else parse_json(file, "@models", text)
+    return Fields(file, "@models", {"names": names}).strings("names")
 
 
 def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
@@ -267,10 +237,6 @@ def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
     for path in sorted(arrays):
         state.update(arrays[path].astype(arrays[path].dtype.newbyteorder("<"), copy=False).tobytes())
     return state.hexdigest()
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 # ---------------------------------------------------------------------------------------------------- writing
@@ -287,17 +253,10 @@ def save(model: Model, path: str | os.PathLike[str], *, overwrite: bool = False)
     _write(path, {"": model}, {}, overwrite)
 
 
-def save_many(
-    models: Mapping[str, Model],
-    path: str | os.PathLike[str],
-    attributes: Mapping[str, Mapping[str, Any]] | None = None,
-    *,
-    overwrite: bool = False,
-) -> None:
+def save_many(models: Mapping[str, Model], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write several models into one file, to be read with `load(path, which=name)`.
 
-    Names may have parts, as "addition/7". `attributes` are remarks on a model, by its name; they join its
-    provenance. `overwrite` is that of `save`.
+    Names may have parts, as "addition/7". `overwrite` is that of `save`.
     """
     if not models:
         raise LrpError("save_many: models must have at least one model, got none.")
@@ -307,12 +266,7 @@ def save_many(
             raise LrpError(f"save_many: names must be words parted by '/', as 'addition/7', got {name!r}.")
         if inside := next((other for other in models if other.startswith(f"{name}/")), None):
             raise LrpError(f"save_many: models must not lie inside each other, got {name!r} and {inside!r}.")
-    noted = {}
-    for name, remarks in (attributes or {}).items():
-        if name not in models:
-            raise LrpError(f"save_many: attributes must be of models that are saved, got {name!r}.")
-        noted[name] = replace(models[name], provenance={**(models[name].provenance or {}), **remarks})
-    _write(path, {**models, **noted}, {"models": json.dumps(list(models))}, overwrite)
+    _write(path, models, {"models": json.dumps(list(models))}, overwrite)
 
 
 def _check_model(model: Any, what: str) -> None:

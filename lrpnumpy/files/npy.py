@@ -31,8 +31,8 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(source: Source, name: str, stream: IO[bytes]) -> Header:
-    """The header of an array of numbers or strings; pickled objects are refused."""
+def read_header(source: Source, name: str, stream: IO[bytes], size: int) -> Header:
+    """The header of an array of numbers or strings, in a file of `size` bytes; pickled objects are refused."""
     with source.guard(name):
         version = npy.read_magic(stream)
         if version not in ((1, 0), (2, 0)):
@@ -46,7 +46,10 @@ def read_header(source: Source, name: str, stream: IO[bytes]) -> Header:
         if dtype.hasobject or dtype.kind not in "fiubU":
             raise source.error(name, f"must hold numbers, it has {str(dtype)[:60]}")
         count_of(source, name, shape)
-        return Header(tuple(int(n) for n in shape), dtype, fortran, 8 + width + declared)
+        header = Header(tuple(int(n) for n in shape), dtype, fortran, 8 + width + declared)
+        if header.start + header.nbytes != size:
+            raise source.error(name, f"declares {header.nbytes:,} bytes, it has {size - header.start:,}")
+        return header
 
 
 def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -68,29 +71,28 @@ def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, fortran, np.dtype(descr)
 
 
-def check(source: Source, name: str, header: Header, shape: Shape, length: int) -> None:
-    """Raise unless the array is of floats, of the expected shape, within the limit and all there."""
+def check(source: Source, name: str, header: Header, shape: Shape) -> None:
+    """Raise unless the array is of floats, of the expected shape, and within the limit."""
     if header.dtype.kind != "f" or header.dtype.itemsize > 8:
         raise source.error(name, f"must hold float16, float32 or float64, it has {header.dtype}")
     source.fits(name, header.shape, shape)
     source.spend(name, math.prod(header.shape) * max(header.dtype.itemsize, 4))
-    if header.start + header.nbytes != length:
-        raise source.error(name, f"declares {header.nbytes:,} bytes, it has {length - header.start:,}")
 
 
-def array(header: Header, data: bytes | bytearray | memoryview) -> np.ndarray:
-    """The array itself, float32 or float64."""
-    found = np.frombuffer(data, header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
-    return found.astype(np.result_type(header.dtype, np.float32), copy=False)
+def values(header: Header, data: bytes | memoryview) -> np.ndarray:
+    """The array itself."""
+    return np.frombuffer(data, header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def floats(header: Header, data: bytes | memoryview) -> np.ndarray:
+    """The array itself as float32 or float64."""
+    return values(header, data).astype(np.result_type(header.dtype, np.float32), copy=False)
 
 
 def read(source: Source, name: str, stream: IO[bytes], size: int) -> Any:
     """An array in the .npy format, of `size` bytes with its header; strings are a list."""
-    header = read_header(source, name, stream)
-    if header.start + header.nbytes != size:
-        raise source.error(name, f"declares {header.nbytes:,} bytes, it has {size - header.start:,}")
+    header = read_header(source, name, stream, size)
     source.spend(name, header.nbytes)
     with source.guard(name):
-        flat = np.frombuffer(stream.read(header.nbytes), header.dtype)
-        values = flat.reshape(header.shape, order="F" if header.fortran else "C")
-        return values.tolist() if header.dtype.kind == "U" else values
+        found = values(header, stream.read(header.nbytes))
+        return found.tolist() if header.dtype.kind == "U" else found

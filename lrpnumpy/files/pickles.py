@@ -2,14 +2,16 @@
 
 A pickle is a program that may call anything. Here each of its instructions does something to a stack of numbers,
 strings, lists, tuples and dicts. A class or a function is a `Name`, which is only its name; what a pickle calls, or
-makes an object of, becomes a `Pickled` of that name, its arguments and its state. Long strings stay where they are.
+makes an object of, becomes a `Pickled` of that name, its arguments and its state. Python's `pickletools`, which only
+describes pickles, knows the instructions and reads the argument of each.
 """
 
 from __future__ import annotations
 
 import codecs
-import struct
+import pickletools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,8 +19,8 @@ import numpy as np
 from lrpnumpy.files.safe import Source, count_of, kind_of, shape_text
 
 _STEPS = 512  # instructions between two looks at the budget
-_LONG = 4096  # bytes of a string from which on it stays where it is
-_INTEGER = 32  # bytes of a whole number, at the most
+_LONG = 4096  # bytes of a string that count as held in memory
+_INTEGER = 2**256  # whole numbers are smaller
 _LINE = 4096  # bytes of a number or a name that is written out
 
 _ARRAYS = {  # what a pickle of NumPy's arrays asks for, and nothing else
@@ -52,15 +54,6 @@ class Pickled:
         self.state: Any = None
         self.items: list[Any] = []
         self.entries: dict[Any, Any] = {}
-
-
-class LongText:
-    """A long string or long bytes, still in the file."""
-
-    __slots__ = ("data", "is_text")
-
-    def __init__(self, data: memoryview, is_text: bool) -> None:
-        self.data, self.is_text = data, is_text
 
 
 def text(value: Any) -> str:
@@ -103,19 +96,13 @@ def array(source: Source, where: str, value: Any) -> np.ndarray:
         return found.astype(np.result_type(kind, np.float32))
 
 
-def _bytes(source: Source, where: str, value: Any) -> bytes | memoryview:
+def _bytes(source: Source, where: str, value: Any) -> bytes:
     """Bytes, also as Python 3 writes them up to protocol 2: a string of latin-1."""
     if isinstance(value, Pickled) and value.name == "_codecs.encode" and value.arguments[1:] == ("latin1",):
-        value = value.arguments[0]
-        if isinstance(value, LongText) and value.is_text:
-            source.spend(where, len(value.data))
-            return str(value.data, "utf-8").encode("latin-1")
-        return text(value).encode("latin-1")
-    if isinstance(value, LongText) and not value.is_text:
-        return value.data
-    if isinstance(value, bytes):
-        return value
-    raise source.error(where, f"must hold bytes, got {kind_of(value)}")
+        return text(value.arguments[0]).encode("latin-1")
+    if not isinstance(value, bytes):
+        raise source.error(where, f"must hold bytes, got {kind_of(value)}")
+    return value
 
 
 def plain(source: Source, where: str, content: bytes) -> Any:
@@ -169,39 +156,34 @@ class _Machine:
             steps += 1
             if not steps % _STEPS:
                 visit(self.where, _STEPS)
-            if code == 0x2E:  # STOP
+            if code == _STOP:
                 return self.pop(1)[0]
-            instruction = _INSTRUCTIONS.get(code)
-            if instruction is None:
+            if code not in _INSTRUCTIONS:
                 self.refuse(f"has the instruction {code:#04x}, which is not understood")
-            instruction(self)
+            argument, instruction = _INSTRUCTIONS[code]
+            if argument is None:
+                instruction(self)
+            else:
+                instruction(self, argument(self))
         self.refuse("ends before its pickle does; it may be truncated")
 
-    # --------------------------------------------------------------------------------------------- arguments
+    # --------------------------------------------------------------- arguments, as `pickletools` reads a file
 
-    def take(self, length: int) -> memoryview:
+    def read(self, length: int) -> bytes:
         """The next `length` bytes."""
         if length > len(self.content) - self.at:
             self.refuse(f"needs {length:,} bytes, of which {len(self.content) - self.at:,} are there")
+        if length > _LONG:
+            self.source.budget.hold(self.where, length)
         self.at += length
-        return self.content[self.at - length : self.at]
+        return bytes(self.content[self.at - length : self.at])
 
-    def number(self, width: int) -> int:
-        """A whole number that is not negative."""
-        return int.from_bytes(self.take(width), "little")
-
-    def line(self) -> str:
-        """The rest of the line as a string."""
-        return self.raw_line().decode("utf-8")
-
-    def raw_line(self) -> bytes:
-        """The rest of the line, which is short."""
+    def readline(self) -> bytes:
+        """The rest of the line with its end; nothing where the line is too long."""
         found = bytes(self.content[self.at : self.at + _LINE])
-        end = found.find(b"\n")
-        if end < 0:
-            self.refuse("has a line that does not end")
-        self.at += end + 1
-        return found[:end]
+        length = found.find(b"\n") + 1
+        self.at += length
+        return found[:length]
 
     # ------------------------------------------------------------------------------------------------- stack
 
@@ -235,27 +217,11 @@ class _Machine:
 
     # ---------------------------------------------------------------------------------------------- meanings
 
-    def integer(self, data: memoryview) -> int:
-        """A whole number of any length, within reason."""
-        if len(data) > _INTEGER:
-            self.refuse(f"has a whole number of {len(data):,} bytes")
-        return int.from_bytes(data, "little", signed=True)
-
-    def written(self) -> Any:
-        """A number that is written out; 00 and 01 are False and True."""
-        line = self.line().removesuffix("L")
-        if line in ("00", "01"):
-            return line == "01"
-        if len(line) > 2 * _INTEGER:
-            self.refuse(f"has a whole number of {len(line):,} digits")
-        return int(line)
-
-    def string(self, length: int, kind: str) -> Any:
-        """A string or bytes; Python 2 did not tell them apart."""
-        data = self.take(length)
-        if length > _LONG:
-            return LongText(data, kind == "text")
-        return str(data, "utf-8", "surrogatepass") if kind == "text" else bytes(data)
+    def integer(self, value: int) -> None:
+        """Put a whole number on the stack: of any length, within reason."""
+        if abs(value) > _INTEGER:
+            self.refuse(f"has a whole number of {value.bit_length() // 8:,} bytes")
+        self.push(value)
 
     def extend(self, items: list[Any]) -> None:
         """Append to the list, or to the record, on top of the stack."""
@@ -284,8 +250,6 @@ class _Machine:
 
     def name(self, module: Any, name: Any) -> Name:
         """A class or function, which stays a name."""
-        if not isinstance(module, (str, bytes)) or not isinstance(name, (str, bytes)):
-            self.refuse("asks for something that has no name")
         module, name = text(module), text(name)
         whole = f"{module}.{name}"
         if self.names is not None and whole not in self.names:
@@ -309,17 +273,21 @@ class _Machine:
             self.refuse("sets the state of something that has none")
         target.state = state
 
-    def outside(self, identity: Any) -> Any:
+    def outside(self, identity: Any) -> None:
         """A reference to something outside the pickle."""
         if self.persistent is None:
             self.refuse("refers to something outside itself")
-        return self.persistent(identity)
+        self.push(self.persistent(identity))
 
-    def remembered(self, key: int) -> Any:
-        """A value from the memory."""
+    def remember(self, key: int) -> None:
+        """Keep the last value in the memory."""
+        self.memory[key] = self.top()
+
+    def recall(self, key: int) -> None:
+        """Put a value from the memory on the stack."""
         if key not in self.memory:
             self.refuse("remembers something that it has not seen")
-        return self.memory[key]
+        self.push(self.memory[key])
 
     def drop(self) -> None:
         """Take away the last value, or the last mark."""
@@ -328,109 +296,74 @@ class _Machine:
         else:
             self.pop(1)
 
+    def object(self) -> None:
+        """A class and its arguments since the mark."""
+        what, *arguments = self.marked() or [None]
+        self.push(self.made(what, tuple(arguments)))
 
-def _instance(machine: _Machine) -> Pickled:
-    """INST: module, name, and everything since the mark."""
-    name = machine.name(machine.line(), machine.line())
-    return machine.made(name, tuple(machine.marked()))
+    def set_of(self, items: list[Any]) -> None:
+        """A set, which stays a record."""
+        self.push(Pickled("builtins.set"))
+        self.extend(items)
 
-
-def _object(machine: _Machine) -> Pickled:
-    """OBJ: a class and its arguments since the mark."""
-    found = machine.marked()
-    return machine.made(found[0] if found else None, tuple(found[1:]))
-
-
-def _pairs(machine: _Machine, items: list[Any]) -> None:
-    machine.push({})
-    machine.update(items)
+    def dict_of(self, items: list[Any]) -> None:
+        """A dict of keys and values that take turns."""
+        self.push({})
+        self.update(items)
 
 
-def _written_bytes(machine: _Machine) -> bytes:
-    """STRING: as Python 2 showed it, in quotes, with escapes."""
-    line = machine.raw_line()
-    if len(line) < 2 or line[0] != line[-1] or line[:1] not in (b"'", b'"'):
-        machine.refuse("has a string without quotes")
-    return codecs.escape_decode(line[1:-1])[0]
-
-
-def _double(machine: _Machine) -> float:
-    return struct.unpack(">d", machine.take(8))[0]
-
-
-def _set(machine: _Machine, items: list[Any]) -> Pickled:
-    found = Pickled("builtins.set")
-    found.items = items
-    return found
-
-
-_Instruction = Callable[[_Machine], Any]
-_INSTRUCTIONS: dict[int, _Instruction] = {
-    0x80: lambda m: m.take(1),  # PROTO
-    0x95: lambda m: m.take(8),  # FRAME
-    # numbers and constants
-    ord("N"): lambda m: m.push(None),
-    0x88: lambda m: m.push(True),
-    0x89: lambda m: m.push(False),
-    ord("I"): lambda m: m.push(m.written()),
-    ord("L"): lambda m: m.push(m.written()),
-    ord("J"): lambda m: m.push(m.integer(m.take(4))),
-    ord("K"): lambda m: m.push(m.number(1)),
-    ord("M"): lambda m: m.push(m.number(2)),
-    0x8A: lambda m: m.push(m.integer(m.take(m.number(1)))),
-    0x8B: lambda m: m.push(m.integer(m.take(m.number(4)))),
-    ord("F"): lambda m: m.push(float(m.line())),
-    ord("G"): lambda m: m.push(_double(m)),
-    # strings and bytes
-    ord("V"): lambda m: m.push(m.raw_line().decode("raw-unicode-escape")),
-    ord("X"): lambda m: m.push(m.string(m.number(4), "text")),
-    0x8C: lambda m: m.push(m.string(m.number(1), "text")),
-    0x8D: lambda m: m.push(m.string(m.number(8), "text")),
-    ord("S"): lambda m: m.push(_written_bytes(m)),
-    ord("T"): lambda m: m.push(m.string(m.number(4), "bytes")),
-    ord("U"): lambda m: m.push(m.string(m.number(1), "bytes")),
-    ord("B"): lambda m: m.push(m.string(m.number(4), "bytes")),
-    ord("C"): lambda m: m.push(m.string(m.number(1), "bytes")),
-    0x8E: lambda m: m.push(m.string(m.number(8), "bytes")),
-    0x96: lambda m: m.push(m.string(m.number(8), "bytes")),
+_M = _Machine
+_MEANINGS: dict[str, Callable[..., Any]] = {  # of the instructions, by the names that `pickletools` has for them
+    **dict.fromkeys(("PROTO", "FRAME"), lambda m, _: None),
+    # numbers, constants, strings and bytes; Python 2 did not tell the last two apart
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _M.integer),
+    **dict.fromkeys(("FLOAT", "BINFLOAT", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"), _M.push),
+    **dict.fromkeys(("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"), lambda m, data: m.push(bytes(data))),
+    **dict.fromkeys(("SHORT_BINSTRING", "BINSTRING"), lambda m, data: m.push(data.encode("latin-1"))),
+    "STRING": lambda m, data: m.push(codecs.escape_decode(data)[0]),  # as Python 2 showed it, with escapes
+    "NONE": lambda m: m.push(None),
+    "NEWTRUE": lambda m: m.push(True),
+    "NEWFALSE": lambda m: m.push(False),
     # lists, tuples, dicts, sets
-    ord("("): lambda m: m.marks.append(len(m.stack)),
-    ord("0"): lambda m: m.drop(),
-    ord("1"): lambda m: m.marked(),
-    ord("2"): lambda m: m.push(m.top()),
-    ord("]"): lambda m: m.push([]),
-    ord("l"): lambda m: m.push(m.marked()),
-    ord("a"): lambda m: m.extend(m.pop(1)),
-    ord("e"): lambda m: m.extend(m.marked()),
-    ord(")"): lambda m: m.push(()),
-    0x85: lambda m: m.push(tuple(m.pop(1))),
-    0x86: lambda m: m.push(tuple(m.pop(2))),
-    0x87: lambda m: m.push(tuple(m.pop(3))),
-    ord("t"): lambda m: m.push(tuple(m.marked())),
-    ord("}"): lambda m: m.push({}),
-    ord("d"): lambda m: _pairs(m, m.marked()),
-    ord("s"): lambda m: m.update(m.pop(2)),
-    ord("u"): lambda m: m.update(m.marked()),
-    0x8F: lambda m: m.push(_set(m, [])),
-    0x90: lambda m: m.extend(m.marked()),
-    0x91: lambda m: m.push(_set(m, m.marked())),
+    "MARK": lambda m: m.marks.append(len(m.stack)),
+    "POP": _M.drop,
+    "POP_MARK": _M.marked,
+    "DUP": lambda m: m.push(m.top()),
+    "EMPTY_LIST": lambda m: m.push([]),
+    "LIST": lambda m: m.push(m.marked()),
+    "APPEND": lambda m: m.extend(m.pop(1)),
+    "APPENDS": lambda m: m.extend(m.marked()),
+    "EMPTY_TUPLE": lambda m: m.push(()),
+    "TUPLE1": lambda m: m.push(tuple(m.pop(1))),
+    "TUPLE2": lambda m: m.push(tuple(m.pop(2))),
+    "TUPLE3": lambda m: m.push(tuple(m.pop(3))),
+    "TUPLE": lambda m: m.push(tuple(m.marked())),
+    "EMPTY_DICT": lambda m: m.push({}),
+    "DICT": lambda m: m.dict_of(m.marked()),
+    "SETITEM": lambda m: m.update(m.pop(2)),
+    "SETITEMS": lambda m: m.update(m.marked()),
+    "EMPTY_SET": lambda m: m.set_of([]),
+    "ADDITEMS": lambda m: m.extend(m.marked()),
+    "FROZENSET": lambda m: m.set_of(m.marked()),
     # memory
-    ord("p"): lambda m: m.memory.__setitem__(m.written(), m.top()),
-    ord("q"): lambda m: m.memory.__setitem__(m.number(1), m.top()),
-    ord("r"): lambda m: m.memory.__setitem__(m.number(4), m.top()),
-    0x94: lambda m: m.memory.__setitem__(len(m.memory), m.top()),
-    ord("g"): lambda m: m.push(m.remembered(m.written())),
-    ord("h"): lambda m: m.push(m.remembered(m.number(1))),
-    ord("j"): lambda m: m.push(m.remembered(m.number(4))),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _M.remember),
+    "MEMOIZE": lambda m: m.remember(len(m.memory)),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _M.recall),
     # names, and what is made of them
-    ord("c"): lambda m: m.push(m.name(m.line(), m.line())),
-    0x93: lambda m: m.push(m.name(*m.pop(2))),
-    ord("R"): lambda m: m.push(m.made(*m.pop(2))),
-    0x81: lambda m: m.push(m.made(*m.pop(2))),
-    0x92: lambda m: m.push(m.made(*m.pop(3)[:2])),
-    ord("i"): lambda m: m.push(_instance(m)),
-    ord("o"): lambda m: m.push(_object(m)),
-    ord("b"): lambda m: m.build(),
-    ord("P"): lambda m: m.push(m.outside(m.line())),
-    ord("Q"): lambda m: m.push(m.outside(m.pop(1)[0])),
+    "GLOBAL": lambda m, both: m.push(m.name(*both.split(" ", 1))),
+    "STACK_GLOBAL": lambda m: m.push(m.name(*m.pop(2))),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda m: m.push(m.made(*m.pop(2)))),
+    "NEWOBJ_EX": lambda m: m.push(m.made(*m.pop(3)[:2])),
+    "INST": lambda m, both: m.push(m.made(m.name(*both.split(" ", 1)), tuple(m.marked()))),
+    "OBJ": _M.object,
+    "BUILD": _M.build,
+    "PERSID": _M.outside,
+    "BINPERSID": lambda m: m.outside(m.pop(1)[0]),
+}
+_READERS: dict[str, Any] = {"STRING": partial(pickletools.read_stringnl, decode=False)}  # whose escapes may be any byte
+_STOP = ord(".")
+_INSTRUCTIONS: dict[int, tuple[Callable[[_Machine], Any] | None, Callable[..., Any]]] = {
+    ord(one.code): (_READERS.get(one.name, one.arg and one.arg.reader), _MEANINGS[one.name])
+    for one in pickletools.opcodes
+    if one.name in _MEANINGS
 }

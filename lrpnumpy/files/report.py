@@ -57,10 +57,7 @@ class Report:
     def __str__(self) -> str:
         lines = [self.file, f"  kind      {self.kind}"]
         if self.models:
-            lines += [
-                f"  models    {len(self.models)}; pick one with which=",
-                *(f"    {name}" for name in self.models),
-            ]
+            lines += [f"  models    {len(self.models)}; pick one with which=", *(f"    {name}" for name in self.models)]
         if self.model is not None:
             lines += self.model.summary().split("\n")
             if not self.notes and self.model.provenance:  # an import has nothing there but these notes

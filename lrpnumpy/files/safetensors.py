@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import io
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.files.safe import (
-    MAX_NAMES,
-    MAX_TEXT,
-    Budget,
-    Fields,
-    Shape,
-    Source,
-    count_of,
-    open_file,
-    parse_json,
-    shape_text,
-    size_of,
-)
+from lrpnumpy.files import safe
+from lrpnumpy.files.safe import Budget, Fields, Shape, Source, count_of, open_file, parse_json
 
 DTYPES: dict[str, np.dtype[Any]] = {
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype("<u2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-}
+    "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "F32": np.dtype("<f4"), "F64": np.dtype("<f8"),
+}  # fmt: skip
 
 
 class Safetensors(Source):
@@ -36,28 +21,24 @@ class Safetensors(Source):
 
     def __init__(self, file: str, budget: Budget | None = None, content: io.BytesIO | None = None) -> None:
         super().__init__(file, budget)
-        self._content = content
-        with self.guard(""), self._stream() as stream:
-            size = size_of(stream) if content is None else len(content.getbuffer())
-            length = int.from_bytes(stream.read(8), "little")
-            if length > min(size - 8, MAX_TEXT):
-                raise self.error("", f"has a header of {length:,} bytes, over the file's or the limit's {MAX_TEXT:,}")
+        with self.opening("cannot be read"):
+            self._stream = self._opened.enter_context(open_file(file) if content is None else content)
+            size = self._stream.seek(0, io.SEEK_END)
+            self._stream.seek(0)
+            length = int.from_bytes(self._stream.read(8), "little")
+            if length > min(size - 8, safe.MAX_TEXT):
+                raise self.error(
+                    "", f"has a header of {length:,} bytes, over the file's or the limit's {safe.MAX_TEXT:,}"
+                )
             self.budget.hold("header", length)
-            header = Fields(self, "header", parse_json(self, "header", stream.read(length)))
+            header = Fields(self, "header", parse_json(self, "header", self._stream.read(length)))
         self._start = 8 + length
         self._room = size - self._start
         self._metadata = header.object("__metadata__") if header.has("__metadata__") else None
         self._arrays = {name: item for name, item in header.value.items() if name != "__metadata__"}
-        if len(self._arrays) > MAX_NAMES:
-            raise self.error("", f"has more than {MAX_NAMES:,} arrays")
+        if len(self._arrays) > safe.MAX_NAMES:
+            raise self.error("", f"has more than {safe.MAX_NAMES:,} arrays")
         self._check_apart()
-
-    def _stream(self) -> AbstractContextManager[IO[bytes]]:
-        """The file, or what it is a part of in memory, from its start."""
-        if self._content is None:
-            return open_file(self.file)
-        self._content.seek(0)
-        return nullcontext(self._content)
 
     def _check_apart(self) -> None:
         """See that no byte of the file belongs to two arrays."""
@@ -86,9 +67,9 @@ class Safetensors(Source):
         wide = np.dtype(np.float64 if kind == "F64" else np.float32)
         count = count_of(self, name, declared)
         self.spend(name, count * wide.itemsize)
-        with self.guard(name), self._stream() as stream:
-            stream.seek(self._start + start)
-            found = np.frombuffer(stream.read(count * DTYPES[kind].itemsize), DTYPES[kind]).reshape(declared)
+        with self.guard(name):
+            self._stream.seek(self._start + start)
+            found = np.frombuffer(self._stream.read(count * DTYPES[kind].itemsize), DTYPES[kind]).reshape(declared)
             if kind == "BF16":  # the upper half of a float32
                 return (found.astype("<u4") << 16).view("<f4").astype(wide, copy=False)
             return found.astype(wide, copy=False)
@@ -101,7 +82,6 @@ class Safetensors(Source):
             raise self.error(name, f"must hold F16, BF16, F32 or F64, it has {kind[:20]}")
         start, stop = offsets
         if stop > self._room or stop - start != count_of(self, name, shape) * DTYPES[kind].itemsize:
-            raise self.error(
-                name, f"declares shape {shape_text(shape)} at {shape_text(offsets)}, which does not fit into the file"
-            )
+            declared = f"shape {safe.shape_text(shape)} at {safe.shape_text(offsets)}"
+            raise self.error(name, f"declares {declared}, which does not fit into the file")
         return tuple(shape), kind, start

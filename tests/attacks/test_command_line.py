@@ -169,7 +169,7 @@ WRONG = [
     ("corpus x.jsonl o.h5 --export a.csv --export a.csv", "--export and --export must be different files"),
     ("corpus x.jsonl o.h5 --export ./x.jsonl --overwrite", "source and --export must be different files"),
     ("corpus x.jsonl o.h5 --export no/a.csv", "must be in a folder that exists"),
-    ("corpus x.jsonl o.h5 --max-line 9223372036854775807", "max_line must be a positive number"),
+    ("corpus x.jsonl o.h5 --max-line 9223372036854775807", "max_line must be at most"),
     ("corpus x.jsonl o.h5", "none of the 1 records of x.jsonl can be explained"),
     ("convert toy fifo --overwrite", "path must be a file, got"),
     ("convert toy . --overwrite", "path must be a file, got"),

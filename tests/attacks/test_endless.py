@@ -104,9 +104,9 @@ def test_names_of_layers_that_never_end(hint, state_dict):
 
 
 def test_a_vocabulary_that_never_ends(embedding):
-    with pytest.raises(lrp.LrpError, match="must have 4 words"):
+    with pytest.raises(lrp.LrpError, match="must be a list of 4 strings"):
         lrp.load(embedding, vocabulary=words())
-    with pytest.raises(lrp.LrpError, match="must have 4 words"):
+    with pytest.raises(lrp.LrpError, match="must be a list of 4 strings"):
         lrp.load(embedding, vocabulary=range(10**15))
 
 
@@ -155,13 +155,10 @@ def test_tensors_that_are_not_arrays():
     torch = pytest.importorskip("torch")
     dense, x = X.astype("f4"), torch.tensor(X, dtype=torch.float32)
     model = NUMBERS.astype("float32")
-    expected = lrp.predict(model, dense)
-    quantized = torch.quantize_per_tensor(x, 0.01, 0, torch.qint8)
-    negative = torch.complex(x, -x).conj().imag  # x, as a view with a sign that is still to be applied
-    for same in (x.to_sparse(), x.to_sparse_csr(), negative):
-        np.testing.assert_allclose(lrp.predict(model, same), expected, rtol=1e-6)
-    np.testing.assert_allclose(lrp.predict(model, quantized), lrp.predict(model, quantized.dequantize().numpy()))
     others = [
+        x.to_sparse(),
+        torch.quantize_per_tensor(x, 0.01, 0, torch.qint8),
+        torch.complex(x, -x).conj().imag,  # x, as a view with a sign that is still to be applied
         torch.ones(5, 3, device="meta"),
         torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 3)]),
         torch.complex(x, x).conj(),

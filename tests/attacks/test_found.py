@@ -121,7 +121,7 @@ def test_a_page_is_replaced_whole_or_not_at_all(model, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(lrp.LrpError, match="can be written, got: No space left on device"):
+        with pytest.raises(lrp.LrpError, match=r"cannot be written \(No space left on device\)"):
             lrp.write_page(link, lrp.explain(model, np.zeros((5, 3))))
     assert page.read_bytes() == before and sorted(tmp_path.iterdir()) == [link, page]
     write_whole(link, b"new")

@@ -179,7 +179,7 @@ def test_processes(model, tmp_path, monkeypatch):
     with pytest.raises(lrp.LrpError, match=r"^workers: the rule or tokenizer cannot be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
     monkeypatch.setattr(workers, "_begin", os.abort)
-    with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):
+    with pytest.raises(lrp.LrpError, match=r"^a worker process ended before its work was done"):
         run(model, texts, tmp_path / "c", workers=1)
 
 
@@ -417,13 +417,13 @@ def test_long_lines_are_not_kept(model, tmp_path):
         ("{", "must be JSON"),
         ("[" * 100_000, "must be JSON"),
         ("9" * 5000, "must be JSON"),
-        ("7", "a number"),
+        ("7", "got 7"),
         ("null", "null"),
         ("[1, 2]", "a list"),
         ("{}", "an object with nothing"),
         ('{"y": 1}', "an object with 'y'"),
         ('{"x": {"a": 1}}', "an object with 'a'"),
-        ('{"x": true}', "true or false"),
+        ('{"x": true}', "got true"),
         ('{"x": []}', "empty"),
         ('{"x": ""}', "empty"),
         ('{"x": [[]]}', "shape"),
@@ -467,7 +467,7 @@ def test_broken_gzip(model, tmp_path, damage):
         "empty": whole[:5],
     }[damage]
     (tmp_path / "a.txt.gz").write_bytes(data)
-    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz: cannot be read on after record \d+, it may be damaged"):
+    with pytest.raises(lrp.LrpError, match=r"a\.txt\.gz: cannot be read after record \d+; is it damaged"):
         run(model, tmp_path / "a.txt.gz", tmp_path / "out", chunk=50)
     assert not (tmp_path / "out").exists() or not lrp.open_explanations(tmp_path / "out").complete
 
@@ -479,11 +479,11 @@ def test_broken_gzip(model, tmp_path, damage):
         ({}, "must have an array 'values'"),
         ({"values": [1.0]}, "must have offsets or lengths"),
         ({"values": [[1.0]], "offsets": [0, 1], "lengths": [1]}, "either offsets"),
-        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2, 1]}, "must rise from 0 to 3, got 1 after 2 at 2"),
-        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2]}, "must end with the 3 rows"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2, 1]}, "must rise from 0 to 3, the rows of the values, got"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 2]}, "must rise from 0 to 3"),
         ({"values": [[1.0, 1.0]] * 3, "offsets": [1, 3]}, "must rise from 0"),
-        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 4]}, "got 4 after 0"),
-        ({"values": [[1.0, 1.0]] * 3, "offsets": [-1, 3]}, "got -1"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [0, 4]}, "must rise from 0 to 3"),
+        ({"values": [[1.0, 1.0]] * 3, "offsets": [-1, 3]}, "must rise from 0 to 3, .*-1"),
         ({"values": [[1.0, 1.0]] * 3, "offsets": [0.0, 3.0]}, "whole numbers"),
         ({"values": [[1.0, 1.0]] * 3, "lengths": [1, 1]}, "one for each of 3"),
         ({"values": [[[[1.0]]]]}, "1 to 3 axes"),
@@ -538,7 +538,7 @@ def test_arrays_that_declare_too_much(series, tmp_path):
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
     import zipfile
 
-    for shape, message in ((b"1, 1000000000000", "rows of at most"), (b"1000000000000, 2", "declares")):
+    for shape, message in ((b"1, 1000000000000", "declares"), (b"1000000000000, 2", "declares")):
         text = header % shape
         text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
@@ -615,7 +615,7 @@ def test_resume(model, tmp_path):
 def test_begin_again(model, tmp_path):
     out = tmp_path / "out"
     run(model, sentences(30), out, chunk=4)
-    with pytest.raises(lrp.LrpError, match=r"has another run: method was .*; choose another folder, or begin again"):
+    with pytest.raises(lrp.LrpError, match=r"has another run: method was .*; choose another folder, or Output"):
         run(model, sentences(10), out, "gradient", chunk=4)
     assert len(run(model, sentences(10), out, "gradient", chunk=4, overwrite=True)) == 10
     run(model, sentences(10), tmp_path / "whole", "gradient", chunk=4)
@@ -858,7 +858,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(lrp.LrpError, match=r"out must be a new folder, or one of an earlier run, .* 'thesis.txt'"):
+        with pytest.raises(lrp.LrpError, match=r"out must be a new folder, or that of a run, .* 'thesis.txt'"):
             run(model, ["good"], out, overwrite=overwrite)
     with pytest.raises(lrp.LrpError, match=r"out must be a folder, got .*, which is a file"):
         run(model, ["good"], out / "thesis.txt")
@@ -894,9 +894,9 @@ def test_other_folders_are_left_alone(model, tmp_path):
         ({"out": 5}, "out must be the path of a folder"),
         ({"out": ""}, "out must be the path of a folder"),
         ({"overwrite": 1}, "overwrite must be True or False"),
-        ({"strict": "no"}, "strict must be True or False"),
-        ({"workers": 0}, "workers must be a number from 1 to 256, or a dask.distributed.Client"),
-        ({"workers": "many"}, "workers must be a number from 1 to 256, or a dask.distributed.Client"),
+        ({"strict": "no"}, "strict must be one of True, False"),
+        ({"workers": 0}, "workers, unless it is a dask.distributed.Client, must be a number from 1 to 256"),
+        ({"workers": "many"}, "workers, unless it is a dask.distributed.Client, must be a number from 1 to 256"),
     ],
 )
 def test_what_is_asked_for_is_checked_first(model, tmp_path, monkeypatch, options, message):
@@ -1014,7 +1014,7 @@ def test_exports(model, tmp_path, target, unit):
                 np.testing.assert_array_equal(a, b)
         assert file["record/values"][:].tolist() == [1, 3]
         assert [json.loads(text.tobytes()) for text in ragged(file, "inputs/x/words")] == [[*e.tokens] for e in every]
-        assert [json.loads(text.tobytes()) for text in ragged(file, "columns")] == [{"../a": 1}, {"../a": {"c": None}}]
+        assert [json.loads(text.tobytes())["../a"] for text in ragged(file, "columns")] == [1, {"c": None}]
         assert json.loads(file.attrs["run"]) == found.run
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(line)["record"] for line in lines] == [1, 3]

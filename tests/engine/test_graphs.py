@@ -179,7 +179,7 @@ WRONG = {  # inputs of `three_inputs`, and what is said of them
     ),
     "words": (
         {"basin": "dry"},
-        ", input 'basin': this input has no vocabulary; got words, pass one vector of 2 numbers",
+        ", input 'basin' must be one vector of 2 numbers, as the model has no vocabulary",
     ),
     "ids": ({"notes": [1, 9]}, ", input 'notes': token ids must lie from 0 to 5, got 9"),
     "ragged": ({"basin": [[1, 2], [1]]}, ", input 'basin' must be .* got a ragged list"),

@@ -114,7 +114,7 @@ def test_float32_scales_in_float64():
 
 
 def test_wrong_scalers():
-    with pytest.raises(lrp.LrpError, match="scaler must have 2 means, one for each feature, got 3"):
+    with pytest.raises(lrp.LrpError, match="scaler must have 2 means, one for each feature, got an array of shape"):
         model(scaler=(np.zeros(3), 1.0))
     with pytest.raises(lrp.LrpError, match="scales other than 0"):
         model(scaler=(0.0, [1.0, 0.0]))

@@ -754,7 +754,7 @@ def test_the_child_does_not_import_from_the_current_folder(native, tmp_path):
 @pytest.mark.parametrize("protocol", [2, 3, 4])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
 def test_large_arrays_in_pickles(protocol, dtype):
-    """Their bytes stay where they are; Python 3 writes them as a text of latin-1 up to protocol 2."""
+    """Python 3 writes their bytes as a text of latin-1 up to protocol 2."""
     array = np.random.default_rng(0).normal(size=(60, 50)).astype(dtype)
     source = Source("a.pickle")
     given = {"C": array, "F": np.asfortranarray(array), "yes": [True, False]}
@@ -774,7 +774,7 @@ def test_the_oldest_pickles():
     assert record.name == "collections.OrderedDict" and record.arguments == (1,)
     pairs, _ = pickles.run(source, "a", b"ccollections\nOrderedDict\n(((S'a'\nI1\nlp0\nltR.")
     assert pickles.entries(pairs) is not None
-    with pytest.raises(lrp.WeightFileError, match="a whole number of 100 digits"):
+    with pytest.raises(lrp.WeightFileError, match="a whole number of 41 bytes"):
         pickles.plain(source, "a", b"I" + b"1" * 100 + b"\n.")
 
 
@@ -850,14 +850,10 @@ def test_a_member_that_starts_in_the_one_behind_it(tmp_path):
     refused(path, "weight_ih_l0", "reaches into the member behind it")
 
 
-@pytest.mark.parametrize(
-    "member, reason",
-    [("x/data/weights/model_weights_config.json", "a program of torch.export"), ("a.txt", "a zip archive of a kind")],
-)
-def test_other_archives(tmp_path, member, reason):
+def test_other_archives(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
-        archive.writestr(member, "{}")
-    with pytest.raises(lrp.WeightFileError, match=reason):
+        archive.writestr("a.txt", "{}")
+    with pytest.raises(lrp.WeightFileError, match="a zip archive of a kind"):
         files.load(tmp_path / "model.zip")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "saved_model.pb").touch()

@@ -95,7 +95,7 @@ def test_several_linear_modules_ask_for_activations_in_words_that_work():
     assert by_hand.digest == by_config.digest == opened("lightning.ckpt").digest
     with pytest.warns(lrp.AssumptionWarning, match=r"no activation is applied after model\.lstm, model\.fc1"):
         files.load(FIXTURES / "lightning.ckpt", readout="mean", layers=["lstm", "fc1", "fc2"])
-    with pytest.raises(lrp.LrpError, match="activations must be a list of names, got the string 'relu'"):
+    with pytest.raises(lrp.LrpError, match="activations must be a list of names, got 'relu'"):
         files.load(FIXTURES / "lightning.ckpt", activations="relu")
     with pytest.raises(lrp.WeightFileError, match="unknown activation 'swish'; supported and close to it"):
         files.load(FIXTURES / "lightning.ckpt", readout="mean", activations=["swish"])
@@ -245,7 +245,7 @@ def test_a_storage_that_was_changed(tmp_path):
         content = archive.read(info)
     data = (tmp_path / "model.pt").read_bytes()
     (tmp_path / "model.pt").write_bytes(data.replace(content, bytes(len(content))))
-    with pytest.raises(lrp.WeightFileError, match="checksum stored in the archive"):
+    with pytest.raises(lrp.WeightFileError, match=r"state/data/0: .*damaged"):
         files.load(tmp_path / "model.pt", readout="last")
 
 

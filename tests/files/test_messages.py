@@ -33,7 +33,7 @@ class KerasModel:
 def test_the_right_function_is_named():
     assert "lrp.from_torch takes a module" in message(lrp.load, Module())
     assert "lrp.from_torch takes a module" in message(lrp.load, {"lstm.weight_ih_l0": np.ones((4, 1))})
-    assert "lrp.from_keras takes a live model" in message(lrp.load, KerasModel())
+    assert "lrp.from_keras a model of Keras" in message(lrp.load, KerasModel())
     assert "open a file by lrp.load" in message(lrp.from_torch, "model.pt")
     assert "open a file by lrp.load" in message(lrp.from_keras, "model.h5")
     model = lrp.Model([lrp.RNN(np.ones((3, 2)), np.ones((3, 3))), lrp.Dense(np.ones((2, 3)))])

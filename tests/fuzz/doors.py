@@ -11,7 +11,7 @@ import numpy as np
 import lrpnumpy as lrp
 from lrpnumpy.asked import request
 from lrpnumpy.corpus.export import to_csv, to_jsonl
-from lrpnumpy.corpus.run import Beside
+from lrpnumpy.corpus.run import beside_of
 from lrpnumpy.corpus.sources import chunks, open_source
 from lrpnumpy.corpus.work import Job, explain_chunk
 from lrpnumpy.evaluate import rank_methods
@@ -94,7 +94,7 @@ def _corpus(path, given, rng):
         lrp.explain_corpus(model, corpus, "gradient", out=output, threads=1)
         return
     source = open_source(corpus)
-    beside = Beside(given.get("columns"), source, path)
+    beside = beside_of(given.get("columns"), source.kind)
     asked = request(model, "gradient", "step", None, None, {})
     job = Job(model, asked, None, source.kind, corpus.field, longest, beside.fields)
     for chunk in chunks(source, 4):

@@ -371,10 +371,10 @@ def _inputs():
     yield Seed("corpus: JSON lines", "numbers", "corpus", {"a.jsonl": numbers}, "a.jsonl", {"series": True})
     for name, content, given in (("a.txt.gz", text, {}), ("a.jsonl.gz", lines, field)):
         yield Seed("corpus: gzip", name, "corpus", {name: gzip.compress(content, mtime=0)}, name, given)
-    ragged = {"values": rng.normal(size=(9, 3)).astype("f4"), "offsets": np.array([0, 4, 9]), "label": np.array([1, 2])}
-    padded = {"values": rng.normal(size=(2, 5, 3)), "lengths": np.array([5, 3]), "label": np.array([1, 2])}
+    ragged = {"values": rng.normal(size=(9, 3)).astype("f4"), "offsets": np.array([0, 4, 9])}
+    padded = {"values": rng.normal(size=(2, 5, 3)), "lengths": np.array([5, 3])}
     for name, some in (("ragged", ragged), ("padded", padded)):
-        given = {"series": True, "columns": ["label"]}
+        given = {"series": True}
         for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             packed = _zip({f"{key}.npy": _npy(array) for key, array in some.items()}, method)
             yield Seed("corpus: .npz", f"{name} {method}", "corpus", {"a.npz": packed}, "a.npz", given)

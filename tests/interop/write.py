@@ -12,6 +12,7 @@ import os
 import pickle
 import shutil
 import tempfile
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -310,8 +311,8 @@ def write_native(folder):
         lrp.save(ours, folder / f"{name}.h5", overwrite=True)
         yield f"{name}.h5", {**_row(name, "lrpnumpy", x, lrp.predict(ours, x)), "load": {}}
     both = {f"zoo/{name}": zoo.NETWORKS[name].model() for name in ("relu", "sentence")}
-    save_many(both, folder / "many.h5", attributes={"zoo/relu": {"error": 0.125}}, overwrite=True)
     ours = both["zoo/relu"]
+    save_many({**both, "zoo/relu": replace(ours, provenance={"error": "0.125"})}, folder / "many.h5", overwrite=True)
     x = zoo.inputs(ours)
     row = _row("relu", "lrpnumpy", x, lrp.predict(ours, x))
     yield "many.h5", {**row, "load": {"which": "zoo/relu"}}

@@ -109,7 +109,7 @@ CASES = {
     ),
     "one sequence as a batch": (
         lambda: lrp.explain_all(NUMBERS, X),
-        r"sequence 0 must have shape .*; a single sequence is for explain and predict",
+        r"sequence 0 must have shape .* a single sequence is for explain and predict",
     ),
     "an array of truth values": (
         lambda: lrp.predict(NUMBERS, np.ones((4, 3), bool)),
@@ -127,8 +127,8 @@ CASES = {
         lambda: lrp.predict(NUMBERS, np.full((4, 3), None)),
         r"x must be an array of floats or integers, got object",
     ),
-    "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"this model has no vocabulary"),
-    "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"this model has no embedding"),
+    "a string without vocabulary": (lambda: lrp.predict(NUMBERS, "a b"), r"the model has no vocabulary"),
+    "ids without embedding": (lambda: lrp.predict(NUMBERS, [1, 2]), r"the model has no embedding"),
     "an unknown word": (lambda: lrp.predict_all(WORDS, ["a b", "b x"]), r"sequence 1.*'x'.*position 1"),
     "an id out of range": (
         lambda: lrp.predict_all(WORDS, [[0, 1], [2, 3]]),
@@ -315,7 +315,10 @@ CASES = {
         r"Embedding\(mask=...\)",
     ),
     "a mask without steps": (lambda: lrp.Input(3, steps=False, mask_value=0.0), "without steps must have no padding"),
-    "padding without steps": (lambda: lrp.Input(3, steps=False, pad=(4, "pre", 0)), "pad must be None for an input"),
+    "padding without steps": (
+        lambda: lrp.Input(3, steps=False, pad=(4, "pre", 0)),
+        "without steps must have no padding",
+    ),
     "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
     "a readout beside nodes": (
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
@@ -352,7 +355,7 @@ CASES = {
     ),
     "workers that are none": (
         lambda: lrp.explain_corpus(NUMBERS, [X], out="none", workers="two"),
-        "workers must be a number from 1 to 256, or a dask.distributed.Client, got 'two'",
+        "workers, unless .* must be a number from 1 to 256, got 'two'",
     ),
     "columns that are none": (
         lambda: lrp.explain_corpus(NUMBERS, [X], out=lrp.Output("none", columns=5)),

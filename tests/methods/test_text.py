@@ -95,7 +95,9 @@ def test_lookup():
 
 
 def test_unknown_word_is_named_with_its_position():
-    with pytest.raises(LrpError, match=r"^sequence 7 .* got 'very' at position 1; say which with unknown="):
+    with pytest.raises(
+        LrpError, match=r"^sequence 7 .* got 'very' at position 1; name a word for unknown ones, unknown="
+    ):
         lookup(embedding(), [["not"], ["not", "very", "funny"]], ["sequence 6", "sequence 7"])
 
 

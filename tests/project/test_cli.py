@@ -134,7 +134,7 @@ def test_methods(capsys):
         (["explain", "good", "--model", "no/such.h5"], "no/such.h5"),
         (
             ["explain", "good", "--html", "no/such/folder.html"],
-            "no/such/folder.html must be a file that can be written",
+            "no/such/folder.html: cannot be written",
         ),
         (["explain", "--input", "no.csv"], "no such file; pass a .npy file or a .csv file of numbers"),
         (["inspect", "no/such.h5"], "no/such.h5"),

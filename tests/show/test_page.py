@@ -332,5 +332,5 @@ def test_true_classes_by_name_or_not_known(model, texts, tmp_path):
 
 
 def test_a_page_that_cannot_be_written(model, texts, tmp_path):
-    with pytest.raises(lrp.LrpError, match="must be a file that can be written"):
+    with pytest.raises(lrp.LrpError, match="cannot be written"):
         lrp.explain_all(model, texts).page(tmp_path / "no" / "p.html")

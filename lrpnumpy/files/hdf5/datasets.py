@@ -107,7 +107,7 @@ class Dataset:
             self.tick()
             whole = self._grid.bytes
             address, size, mask = self._places[:, np.ravel_multi_index(corner, self._grid.grid)].tolist()
-            data = unpacked(self._file.cut(address, size), self._filters, mask, self.kind.size, whole, self.tick)
+            data = unpacked(self._file.cut(address, size), self._filters, mask, self.kind.size, whole)
             found = np.frombuffer(data, self.kind.dtype).reshape(self._grid.chunk)
             if (len(self._kept) + 1) * whole > _KEPT:
                 self._kept = {}

@@ -6,7 +6,6 @@ Every chunk must come out at exactly its size.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +15,6 @@ DEFLATE, SHUFFLE, FLETCHER = 1, 2, 3
 DEFLATE_RATIO = 1032  # no deflate stream holds more than this many bytes a byte
 _NAMES = {4: "szip", 5: "nbit", 6: "scaleoffset"}
 _CHECKSUM = 4  # bytes that fletcher32 adds
-_PIECE = 1 << 24  # bytes that are unpacked between two looks at the clock
 
 
 def filters_of(data: bytes, size: int) -> list[int]:
@@ -49,7 +47,7 @@ def filters_of(data: bytes, size: int) -> list[int]:
     return codes
 
 
-def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int, tick: Callable[[], None]) -> bytes:
+def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int) -> bytes:
     """The `whole` bytes of a chunk before its filters were applied; bit k of `mask` means that the k-th was left
     out."""
     applied = [code for k, code in enumerate(codes) if not mask >> k & 1]
@@ -61,29 +59,22 @@ def unpacked(data: bytes, codes: list[int], mask: int, size: int, whole: int, ti
         elif applied[k] == SHUFFLE:
             data = unshuffled(data, size)
         else:
-            data = _inflated(data, whole + _CHECKSUM * (FLETCHER in applied[:k]), tick)
+            data = _inflated(data, whole + _CHECKSUM * (FLETCHER in applied[:k]))
     if len(data) != whole:
         raise Refused(f"has a chunk of {len(data):,} bytes when unpacked, it must have {whole:,}; it is damaged")
     return data
 
 
-def _inflated(data: bytes, size: int, tick: Callable[[], None]) -> bytes:
+def _inflated(data: bytes, size: int) -> bytes:
     """A gzip stream that is `size` bytes long when unpacked, and ends where the chunk does."""
-    unpack, found = zlib.decompressobj(), []
-    left = size + 1
+    unpack = zlib.decompressobj()
     try:
-        while left and not unpack.eof:
-            tick()
-            found.append(unpack.decompress(data, min(_PIECE, left)))
-            left -= len(found[-1])
-            data = unpack.unconsumed_tail
-            if not found[-1] and not data:
-                break
+        found = unpack.decompress(data, size + 1)
     except zlib.error as error:
         raise Refused(f"has a chunk that cannot be unpacked ({error}); it is damaged") from None
-    if left != 1 or not unpack.eof or unpack.unused_data:
+    if len(found) != size or not unpack.eof or unpack.unused_data:
         raise Refused(f"has a chunk that is not {size:,} bytes when unpacked; it is damaged")
-    return b"".join(found)
+    return found
 
 
 def unshuffled(data: bytes, size: int) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from lrpnumpy.files.hdf5.pieces import UNDEFINED, Pieces, Refused, walked, width_of
 
 GROUP, CHUNKS = 0, 1  # what the old trees hold
-HUGE, LINKS, ATTRIBUTES, PLAIN_CHUNKS, FILTERED_CHUNKS = 1, 5, 8, 10, 11  # what the new ones do
+HUGE, LINKS, ATTRIBUTES = 1, 5, 8  # what the new ones do
 
 
 def leaves(file: Pieces, root: int, kind: int, entry: np.dtype) -> np.ndarray:

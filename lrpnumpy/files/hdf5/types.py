@@ -15,7 +15,7 @@ from lrpnumpy.files.hdf5.pieces import Refused
 Shape = tuple[int, ...]
 MAX_AXES = 32
 _COMPACT, _CONTIGUOUS, _CHUNKED, _VIRTUAL = range(4)  # how values are stored
-TREE_1, SINGLE, IMPLICIT, FIXED, EXTENSIBLE, TREE_2 = range(6)  # how the places of chunks are listed
+TREE, SINGLE, FIXED = 0, 1, 3  # how the places of chunks are listed
 NULL_TERMINATED, SPACE_PADDED = 0, 2  # how a string of a fixed length ends; 1 is filled up with NUL
 _WHOLE, _FLOAT, _STRING, _VARIABLE = 0, 1, 3, 9
 _NAMES = {2: "times", 4: "bit fields", 5: "opaque bytes", 6: "records", 7: "references", 8: "enumerated values",
@@ -97,14 +97,17 @@ def layout_of(message: Message) -> DataLayout:
         return DataLayout(address, SINGLE, single=(size, 0))
     if version == 3:
         rank, address = said.numbers("BQ")
-        return DataLayout(address, TREE_1, said.numbers(f"{rank}I") or (0,))
+        return DataLayout(address, TREE, said.numbers(f"{rank}I") or (0,))
     flags, rank, width = said.numbers("BBB")
     chunk = tuple(said.number(width) for _ in range(rank)) or (0,)
     listed = said.number(1)
-    if not SINGLE <= listed <= TREE_2 or flags & 1:  # with that flag, chunks at the edge have no filters
-        raise Refused(f"has chunks that are listed in a way that is not read ({listed}, {flags})")
+    if listed not in (SINGLE, FIXED) or flags & 1:  # with that flag, chunks at the edge have no filters
+        raise Refused(
+            f"has chunks that are listed in a way that is not read ({listed}, {flags}); write the array again as one "
+            "that cannot grow, or without libver='latest'"
+        )
     single = said.numbers("QI") if listed == SINGLE and flags & 2 else ()
-    said.take({FIXED: 1, EXTENSIBLE: 5, TREE_2: 6}.get(listed, 0))  # stored in the list itself
+    said.take(listed == FIXED)  # the size of its pages, which the list has, too
     return DataLayout(said.number(8), listed, chunk, single)
 
 

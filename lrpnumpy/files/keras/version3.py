@@ -8,6 +8,7 @@ all of them do, there is no such group.
 
 from __future__ import annotations
 
+import io
 import re
 
 from lrpnumpy.files.hdf5 import Hdf5
@@ -31,8 +32,8 @@ def read_archive(opened: WeightFile, options: LoadOptions) -> Imported:
     if "metadata.json" in archive.members:
         metadata = parse_json(archive, "metadata.json", archive.text_member("metadata.json"))
         version = Fields(archive, "metadata.json", metadata).string("keras_version")
-    stream, size = archive.window(MEMBERS[1], archive.max_bytes), archive.members[MEMBERS[1]].file_size
-    with Hdf5(f"{archive.file}: {MEMBERS[1]}", size, stream, archive.budget) as file:
+    content = archive.member(MEMBERS[1], archive.max_bytes)
+    with Hdf5(f"{archive.file}: {MEMBERS[1]}", len(content), io.BytesIO(content), archive.budget) as file:
         groups = _Groups(file)
 
         def words(layer: KerasLayer) -> list[str] | None:

@@ -34,7 +34,8 @@ def read_arrays(opened: WeightFile, options: LoadOptions) -> Imported:
         return arrays_of("PyTorch arrays in HDF5", opened.hdf5, options)
     if opened.is_zip:
         return arrays_of("PyTorch arrays in npz", opened.archive, options)
-    return arrays_of("PyTorch arrays in safetensors", Safetensors(opened.file, opened.budget), options)
+    with Safetensors(opened.file, opened.budget) as source:
+        return arrays_of("PyTorch arrays in safetensors", source, options)
 
 
 def read_saved(opened: WeightFile, options: LoadOptions) -> Imported:

@@ -7,20 +7,20 @@ read. What the pickle holds may be a state_dict, a checkpoint with one somewhere
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy.checks import WeightFileError
 from lrpnumpy.files import pickles
-from lrpnumpy.files.archive import Archive, Window
+from lrpnumpy.files.archive import Archive
 from lrpnumpy.files.kinds import OTHER_PICKLE, SAVE_STATE, TORCH_MAGIC, is_pickle
 from lrpnumpy.files.pickles import Name, Pickled
 from lrpnumpy.files.safe import Budget, Shape, Source, count_of, kind_of, open_file, shape_text, size_of
@@ -297,8 +297,7 @@ class SavedZip(Saved):
     def __init__(self, archive: Archive, which: str | None = None) -> None:
         super().__init__(archive.file, archive.budget)
         self.kind = "PyTorch file (torch.save, zip)"
-        self._archive = archive
-        self._windows: dict[str, io.BytesIO | Window] = {}
+        self._member = cache(partial(archive.member, limit=archive.max_bytes))
         pickle = next((name for name in archive.members if is_pickle(name)), None)
         if pickle is None:
             raise self.error("data.pkl", "is missing")
@@ -313,11 +312,7 @@ class SavedZip(Saved):
 
     def storage(self, key: str, start: int, length: int) -> bytes | memoryview:
         name = f"{self._folder}data/{key}"
-        if name not in self._windows:
-            self._windows[name] = self._archive.window(name, self.max_bytes)
-        window = self._windows[name]
-        window.seek(start)
-        data = window.read(length)
+        data = self._member(name)[start : start + length]
         if len(data) != length:
             raise self.error(name, f"must have {start + length:,} bytes, it has fewer")
         return data
