@@ -163,8 +163,10 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
         return None
     is_list = hasattr(value, "__len__") and not hasattr(value, "detach")
     in_order = is_list and not isinstance(value, (str, bytes, set, frozenset, Mapping))
-    if not in_order or len(value) != count or not all(isinstance(name, str) for name in value):
+    if not in_order or not all(isinstance(name, str) for name in value):
         raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
+    if len(value) != count:
+        raise LrpError(f"{what} must have {count} names, one for each, got {len(value)}.")
     if len({*value}) < count:
         raise LrpError(f"{what} must differ from each other, got {Counter(value).most_common(1)[0][0]!r} twice.")
     return tuple(str(name) for name in value)

@@ -77,7 +77,7 @@ CASES = {
     "not a list of layers": (lambda: lrp.Model(LAYER), r"nodes must be a list"),
     "too few class names": (
         lambda: lrp.Model([LAYER, HEAD], classes=["one"]),
-        r"classes must be a list of 2 strings",
+        r"classes must have 2 names, one for each, got 1",
     ),
     "the same class twice": (lambda: lrp.Model([LAYER, HEAD], classes=["a", "a"]), r"got 'a' twice"),
     "softmax of one output": (

@@ -497,7 +497,7 @@ def test_features_and_classes_may_be_files(rng, tmp_path):
     (tmp_path / "classes.json").write_text('["low", "high"]')
     model = lrp.load(tmp_path / "model.h5", features=tmp_path / "features.txt", classes=tmp_path / "classes.json")
     assert model.features == ("rain", "snow", "heat") and model.classes == ("low", "high")
-    with pytest.raises(lrp.LrpError, match="features must be a list of 3 strings"):
+    with pytest.raises(lrp.LrpError, match="features must have 3 names, one for each, got 2"):
         lrp.load(tmp_path / "model.h5", features=["rain", "snow"])
 
 
