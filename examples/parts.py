@@ -41,11 +41,10 @@ def vowels() -> None:
         average = np.broadcast_to(x.mean(axis=0), x.shape)
         return {"average": average, "movement": x - average}
 
-    divided = lrp.decompose(found, average_and_movement, by="part")
-    for e in divided:
+    for e in [lrp.decompose(e, average_and_movement, by="part") for e in found]:
         average, movement = e.feature_relevance.sum(axis=0)
         print(f"  {e.name_of(e.target)}: average {average:+6.2f}, movement {movement:+6.2f}")
-    lrp.plot.bars(lrp.decompose(found, average_and_movement), target="predicted").savefig(
+    lrp.plot.bars([lrp.decompose(e, average_and_movement) for e in found], target="predicted").savefig(
         FOLDER / "parts-vowels.png", dpi=130
     )
 

@@ -71,16 +71,11 @@ def float_array(value: Any, what: str, shape: tuple[int | None, ...] | None = No
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged lists
-        raise LrpError(
-            f"{what} must be an array of floats, got {type(value).__name__} that NumPy refuses: {error}."
-        ) from None
+        raise LrpError(f"{what} must be an array of floats, got {type(value).__name__}: {error}.") from None
     if isinstance(value, Sequence) and array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype not in FLOATS:
-        raise LrpError(
-            f"{what} must be float32 or float64, got {array.dtype}; "
-            "convert it with .astype('float32') if its values are meant."
-        )
+        raise LrpError(f"{what} must be float32 or float64, got {array.dtype}; convert it with .astype('float32').")
     if shape is not None:
         check_shape(array, what, shape)
     return _finite(array, what, np.dtype(dtype or array.dtype), "scale it, or keep the model in float64")
@@ -118,9 +113,7 @@ def unmasked(value: Any, what: str) -> None:
     """Raise where some of an array, or of a list of arrays, is masked: NumPy would take what lies under the mask."""
     for one in value if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray) else [value]:
         if isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one):
-            raise LrpError(
-                f"{what} must have no masked entries, got {np.ma.count_masked(one)}; fill them by .filled(...)."
-            )
+            raise LrpError(f"{what} must have no masked entries, got {np.ma.count_masked(one)}; use .filled(...).")
 
 
 def entries(values: Iterable[Any], what: str, most: int = MANY, advice: str = "pass fewer") -> list[Any]:
@@ -172,13 +165,11 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     in_order = is_list and not isinstance(value, (str, bytes, set, frozenset, Mapping))
     if not in_order or not all(isinstance(name, str) for name in value):
         raise LrpError(f"{what} must be a list of {count} strings, got {shown(value)}.")
-    found = tuple(str(name) for name in value)
-    if len(found) != count:
-        raise LrpError(f"{what} must have {count} names, one for each, got {len(found)}.")
-    if len(set(found)) != count:
-        twice = Counter(found).most_common(1)[0][0]
-        raise LrpError(f"{what} must differ from each other, got {twice!r} twice.")
-    return found
+    if len(value) != count:
+        raise LrpError(f"{what} must have {count} names, one for each, got {len(value)}.")
+    if len({*value}) < count:
+        raise LrpError(f"{what} must differ from each other, got {Counter(value).most_common(1)[0][0]!r} twice.")
+    return tuple(str(name) for name in value)
 
 
 def is_number(value: Any, kind: type) -> bool:
@@ -241,27 +232,15 @@ shown = _Shown().repr  # `value` in an error
 def whole(value: Any, what: str, least: int | None = None) -> int:
     """`value` as an int, not less than `least`."""
     if not is_number(value, int) or (least is not None and value < least):
-        wanted = "a whole number"
-        if least is not None:
-            wanted += f" of at least {least}"
-        raise LrpError(f"{what} must be {wanted}, got {shown(value)}{is_it_whole(value)}")
+        wanted = "a whole number" + ("" if least is None else f" of at least {least}")
+        raise LrpError(f"{what} must be {wanted}, got {shown(value)}.")
     return int(value)
-
-
-def is_it_whole(value: Any) -> str:
-    """The end of an error about a value that is not a whole number: "; is it 3?" for 3.0."""
-    if isinstance(value, float) and value.is_integer():
-        return f"; is it {int(value)}?"
-    return "."
 
 
 def position(value: Any, what: str, count: int) -> int:
     """`value` as a position among `count` entries, from 0; -1 is the last."""
-    if type(value) is not int and not is_number(value, int):
-        raise LrpError(f"{what} must be a whole number, got {shown(value)}.")
-    if not -count <= value < count:
-        wanted = f"lie from 0 to {count - 1}" if count else "be that of one, but there are none"
-        raise OutOfRange(f"{what} must {wanted}, got {value}.")
+    if not -count <= whole(value, what) < count:
+        raise OutOfRange(f"{what} must be less than their count, {count or 'none'}, got {value}.")
     return int(value) % count
 
 
@@ -271,21 +250,14 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     A duplicate key is an error, and so are too many or too deeply nested lists and objects: a million of them take
     a second. `options` are those of `json.JSONDecoder`.
     """
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise ValueError("it is not text")
-    if isinstance(text, str):
-        lists = text.count("[") + text.count("{")
-    else:  # counted before it is copied
-        lists = text.count(b"[") + text.count(b"{")
-    if lists > MAX_LISTS:
-        raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
-    if not isinstance(text, str):
+    if isinstance(text, (bytes, bytearray)):
         text = text.decode("utf-8-sig")
-    decoder = _JSON
-    if options:
-        decoder = json.JSONDecoder(object_pairs_hook=_object, **options)
+    if not isinstance(text, str):
+        raise ValueError("it is not text")
+    if text.count("[") + text.count("{") > MAX_LISTS:
+        raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
     try:
-        return decoder.decode(text)
+        return json.JSONDecoder(object_pairs_hook=_object, **options).decode(text)
     except RecursionError:
         raise ValueError("its lists and objects are too deep inside each other") from None
 
@@ -296,9 +268,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
     return found
-
-
-_JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def readable(text: str) -> str:

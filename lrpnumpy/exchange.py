@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, encodable, is_number, library, shown
+from lrpnumpy.checks import LrpError, encodable, library, shown
 from lrpnumpy.explain import explain_all
 from lrpnumpy.files.torch.live import from_torch
 from lrpnumpy.ledgers import ReferenceLedger
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
 from lrpnumpy.methods.base import Method
-from lrpnumpy.methods.shapley import Shapley
 from lrpnumpy.model import Model
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.rules import Rule
@@ -36,10 +35,7 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> shap.Expl
     Table = library("shap", "to_shap").Explanation
     for e in every:
         e._one_class("to_shap")
-    describe = _by_step
-    if flat:
-        describe = _flat
-    columns = [describe(e) for e in every]
+    columns = [_flat(e) if flat else _by_step(e) for e in every]
     values = [column[0] for column in columns]
     data = [column[1] for column in columns]
     base = np.array([float(e.score) - float(one.sum()) for e, one in zip(every, values, strict=True)])
@@ -50,12 +46,10 @@ def to_shap(every: Sequence[Explanation], flat: bool, single: bool) -> shap.Expl
         return Table(np.stack(values), base, np.stack(data), feature_names=names)
     if any(e.tokens is None for e in every):
         sizes = sorted(len(e) for e in every)
-        raise LrpError(
-            f"to_shap: the sequences have {sizes[0]} to {sizes[-1]} steps; pass equal lengths, or use to_frame."
-        )
-    ragged = [np.empty(len(every), object) for _ in range(2)]
+        raise LrpError(f"to_shap: all sequences must have one length, got {sizes[0]} to {sizes[-1]}; use to_frame.")
+    ragged = np.empty((2, len(every)), object)
     for k, (one, words) in enumerate(zip(values, data, strict=True)):
-        ragged[0][k], ragged[1][k] = one, words
+        ragged[0, k], ragged[1, k] = one, words
     return Table(ragged[0], base, ragged[1], feature_names=[column[2] for column in columns])
 
 
@@ -83,27 +77,22 @@ def _columns(part: InputPart, at: int) -> tuple[np.ndarray, np.ndarray, list[str
     if part.feature_relevance is None:
         return part.relevance, np.full(T, np.nan), when
     features = part.feature_names
-    names = [*features]
-    if T > 1:
-        names = [f"{feature}, {step}" for step in when for feature in features]
+    names = [f"{feature}, {step}" for step in when for feature in features] if T > 1 else [*features]
     return part.feature_relevance.ravel(), _values(part).ravel(), names
 
 
 def _values(part: InputPart) -> np.ndarray:
     """The values of an input with relevance per feature; not a number where they are not known."""
-    if part.values is None:
-        return np.full(part.feature_relevance.shape, np.nan)  # type: ignore[union-attr]
-    return np.asarray(part.values)
+    unknown = np.full(part.feature_relevance.shape, np.nan)  # type: ignore[union-attr]
+    return unknown if part.values is None else np.asarray(part.values)
 
 
 def _when(lag: int, unit: str) -> str:
     """A step by its distance to that of the prediction: "3 days before"."""
     if lag == 0:
         return "now"
-    if abs(lag) > 1:
-        unit += "s"
-    side = "before" if lag > 0 else "after"
-    return f"{abs(lag)} {unit} {side}"
+    plural = "s" if abs(lag) > 1 else ""
+    return f"{abs(lag)} {unit}{plural} {'before' if lag > 0 else 'after'}"
 
 
 def _by_step(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -125,15 +114,11 @@ class Attribution:
     """
 
     def __init__(self, model: Any, method: str | Method | Rule | None = None, **hints: Any) -> None:
-        if isinstance(model, Model) and hints:
-            raise LrpError(
-                f"Attribution: {', '.join(hints)} must be left out for a Model; they are hints for a module."
-            )
         if not isinstance(model, Model):
             model = from_torch(model, **hints)
-        if method is None:
-            method = model.method
-        self.model, self.method = model, find(method)
+        elif hints:
+            raise LrpError(f"Attribution: {', '.join(hints)} must be left out for a Model; they are for modules.")
+        self.model, self.method = model, find(model.method if method is None else method)
 
     def __repr__(self) -> str:
         return f"Attribution({self.model!r}, {self.method.name!r})"
@@ -171,8 +156,8 @@ class Attribution:
         if isinstance(target, str) and target == "all":
             raise LrpError("target must be one class, or one for each of the batch, got 'all'.")
         if any(one.embedding is None for one in ports.values()):
-            options = {**options, "unit": "feature"} | self._players(options)
-        found = self._explained(arrays, self._baselines(baselines, arrays), target, N, options)
+            options = {**options, "unit": "feature"}
+        found = self._explained(arrays, baselines, target, options)
         attributions: Any = tuple(_like(x, name, found) for x, name in zip(given, ports, strict=True))
         if not isinstance(inputs, tuple):
             attributions = attributions[0]
@@ -183,69 +168,48 @@ class Attribution:
         delta = np.array([-float(e.ledger.gap) for e in found])  # type: ignore[union-attr]
         return attributions, _tensor(given[0], delta)
 
-    def _players(self, options: dict[str, Any]) -> dict[str, Any]:
-        """For Shapley values the features as players: attributions have the shape of the input, windows do not."""
-        if not isinstance(self.method, Shapley) or self.method.players == "features":
-            return {}
-        players = options.get("players", self.method.players)
-        if players not in (None, "features"):
-            raise LrpError(
-                f"attribute: players must be 'features' for attributions of the shape of the input, got "
-                f"{shown(players)}; use lrp.explain for windows of steps."
-            )
-        return {"players": "features"}
-
-    def _explained(
-        self, arrays: dict[str, np.ndarray], baselines: list[Any], target: Any, N: int, options: dict[str, Any]
-    ) -> list[Explanation]:
-        """The explanations of a batch; where every record has a baseline, one after the other."""
-        records: list[Any] = [{name: one[k] for name, one in arrays.items()} for k in range(N)]
+    def _records(self, arrays: dict[str, np.ndarray]) -> list[Any]:
+        """The records of a batch as `explain` takes them."""
         if len(arrays) == 1:
-            records = [*arrays[self.model.main]]
-        if not baselines:
+            return [*arrays[self.model.main]]
+        return [dict(zip(arrays, rows, strict=True)) for rows in zip(*arrays.values(), strict=True)]
+
+    def _explained(self, arrays: dict[str, np.ndarray], baselines: Any, target: Any, options: Any) -> list[Explanation]:
+        """The explanations of a batch; where every record has a baseline, one after the other."""
+        records = self._records(arrays)
+        if baselines is None:
             return [*explain_all(self.model, records, self.method, target, **options)]
-        if len(baselines) == 1:
-            return [*explain_all(self.model, records, self.method, target, reference=baselines[0], **options)]
-        if not isinstance(target, list):
-            target = [target] * N
-        if len(target) != N:
-            raise LrpError(f"target must be one class for each of the {N} records, got {len(target)}.")
+        references = self._baselines(baselines, arrays)
+        if all(one.strides[0] == 0 for one in references.values()):  # the same for all
+            options = {**options, "reference": self._records(references)[0]}
+            return [*explain_all(self.model, records, self.method, target, **options)]
+        targets = target if isinstance(target, list) else [target] * len(records)
+        if len(targets) != len(records):
+            raise LrpError(f"target must be one class for each of the {len(records)} records, got {len(targets)}.")
         found: list[Explanation] = []
-        for record, own, baseline in zip(records, target, baselines, strict=True):
+        for record, own, baseline in zip(records, targets, self._records(references), strict=True):
             found += explain_all(self.model, [record], self.method, own, reference=baseline, **options)
         return found
 
-    def _baselines(self, value: Any, arrays: dict[str, np.ndarray]) -> list[Any]:
-        """The references of a batch: none, one for all, or one for each record."""
-        if value is None:
-            return []
+    def _baselines(self, value: Any, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The reference of each record of a batch, by input."""
         given = _as_tuple(value)
         if len(given) != len(arrays):
             raise LrpError(f"baselines must be {len(arrays)}, as many as the inputs, got {len(given)}.")
-        each: dict[str, list[Any]] = {}
+        found = {}
         for (name, x), one in zip(arrays.items(), given, strict=True):
-            one = 0 if one is None else untensored(one)
-            if is_number(one, float):
-                each[name] = [np.full(x.shape[1:], one, x.dtype)]
-                continue
-            one = np.asarray(one)
-            if one.shape == x.shape[1:]:
-                one = one[None]
-            if one.shape[1:] != x.shape[1:] or len(one) not in (1, len(x)):
-                raise LrpError(
-                    f"baselines must be a number or have the shape of the input, {x.shape}, got {shown(one)}."
-                )
-            each[name] = [*one]
-        if len(arrays) == 1:
-            return each[self.model.main]
-        count = max(map(len, each.values()))
-        return [{name: own[k % len(own)] for name, own in each.items()} for k in range(count)]
+            array = np.asarray(0 if one is None else untensored(one))
+            if array.ndim == 0 and array.dtype.kind in "fiu":
+                array = array.astype(x.dtype)
+            try:
+                found[name] = np.broadcast_to(array, x.shape)
+            except ValueError:
+                raise LrpError(f"baselines must be a number or have the shape {x.shape}, got {shown(one)}.") from None
+        return found
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, tuple):
-        return value
-    return (value,)
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _batch(value: Any) -> np.ndarray:
@@ -258,14 +222,9 @@ def _batch(value: Any) -> np.ndarray:
 
 def _like(x: Any, name: str, found: list[Explanation]) -> Any:
     """What one input received in a batch, in its shape."""
-    rows = []
-    for e in found:
-        part = e.inputs[name]
-        if part.feature_relevance is None or part.values is None:  # words: one per token
-            rows.append(part.relevance)
-        else:
-            rows.append(part.feature_relevance)
-    return _tensor(x, np.stack(rows).reshape(tuple(x.shape)))
+    parts = [e.inputs[name] for e in found]
+    rows = [one.relevance if one.values is None else one.feature_relevance for one in parts]  # words have no values
+    return _tensor(x, np.stack(rows).reshape(tuple(x.shape)))  # type: ignore[arg-type]
 
 
 def _tensor(x: Any, array: np.ndarray) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy as np
 from lrpnumpy import asked
 from lrpnumpy.checks import LrpError, entries, shown
 from lrpnumpy.encode import EncodedRecord, as_records, as_trained, encode, encode_all, filled, in_order, packed
-from lrpnumpy.fields import by_target, table, taken
+from lrpnumpy.fields import by_target, taken
 from lrpnumpy.kernels import compile
 from lrpnumpy.ledgers import ROWS
 from lrpnumpy.meant import door
 from lrpnumpy.methods import find
-from lrpnumpy.methods.base import Columns, Method, Request, Unit, answer
+from lrpnumpy.methods.base import Columns, Method, PackedRecords, Request, Unit, answer
 from lrpnumpy.methods.through import unit_target
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed
@@ -44,17 +44,14 @@ def run(
 ) -> Explanations:
     """The explanations of encoded sequences: what `explain`, `explain_all` and the corpus have in common."""
     request = request.method.settle(request, model, encoded)
-    targets: Any = None
-    if target is not None:
-        targets = asked.targets(model, target, len(encoded))
+    targets: Any = None if target is None else asked.targets(model, target, len(encoded))
     is_named = isinstance(targets, np.ndarray)
     if is_named and request.versus is not None and (targets == request.versus).any():
         raise LrpError(f"versus must be another class than the target, got {request.versus} for both.")
     phrases = None
     if spans is not None:
-        phrases = []
-        for k, (record, some) in enumerate(zip(encoded, spans, strict=True)):
-            phrases.append(asked.phrases(record[model.main], some, f"sequence {k}"))
+        every = zip(encoded, spans, strict=True)
+        phrases = [asked.phrases(one[model.main], some, f"sequence {k}") for k, (one, some) in enumerate(every)]
     keeps = (request.keep, *request.method.further)
     size = 0
     for record in encoded:
@@ -71,12 +68,11 @@ def run(
 
     def work(positions: np.ndarray, x: dict[str, Packed], whole: Trace | SequenceWindows | None = shared) -> None:
         nonlocal is_doubtful
-        chosen, wanted = targets, None
-        if is_named:
-            chosen = targets[positions]
-        if phrases is not None:
-            wanted = [phrases[k] for k in positions]
-        columns = answer(model, x, request, chosen, wanted, positions, whole)
+        chosen = targets[positions] if is_named else targets
+        wanted = None if phrases is None else [phrases[k] for k in positions]
+        records = PackedRecords(x, positions, chosen, wanted, whole)
+        columns = answer(model, request, records)
+        chunks.append((positions, columns))
         sound = columns.sound
         if sound is None:
             sound = np.isfinite(columns.inputs[model.main].relevance)
@@ -87,9 +83,9 @@ def run(
                 with compile.on(forced):
                     exact = exact_path.setdefault("path", path_of(model.in_float64, keeps, size))
                 with compile.on(exact):
-                    some = _recompute(columns, model, x, request, wanted, positions, whole)
-                recomputed.update(dict.fromkeys(positions[some].tolist(), EXACT[exact]))
-        chunks.append((positions, columns))
+                    some, again = _recomputed(model, request, records, columns)
+                recomputed.update(dict.fromkeys(some.tolist(), EXACT[exact]))
+                chunks.append((some, again))
 
     with np.errstate(all="ignore"), compile.on(path):
         if request.newest is not None:
@@ -138,32 +134,20 @@ def _shared_pass(model: Model, encoded: list[EncodedRecord], request: Request) -
         return forward(model, packed(model, encoded[-1:]), request.keep)
 
 
-def _recompute(
-    columns: Columns,
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    spans: list[np.ndarray] | None,
-    positions: np.ndarray,
-    whole: Trace | SequenceWindows | None,
-) -> np.ndarray:
-    """Compute again in float64 the sequences whose ledger misses the score in float32, or is rounding's alone.
-
-    Returns which of the sequences of the chunk these are.
+def _recomputed(model: Model, request: Request, records: PackedRecords, columns: Columns) -> tuple[np.ndarray, Columns]:
+    """The sequences whose ledger misses the score in float32, or is rounding's alone: their positions, and their
+    results computed again in float64.
     """
     assert columns.sound is not None
     some = np.flatnonzero((columns.sound == 0).reshape(-1, len(columns.scores)).any(axis=0))
-    windows = None
-    if isinstance(whole, SequenceWindows):
-        sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in whole.inputs.items()}
-        windows = whole.some(some)._replace(inputs=sequence)
-    targets: np.ndarray | str = "all"
-    if columns.targets.ndim == 1:
-        targets = columns.targets[some]
-    if spans is not None:
-        spans = [spans[k] for k in some]
-    exact = {name: _in_float64(one, some) for name, one in x.items()}
-    again = answer(model.in_float64, exact, request, targets, spans, positions[some], windows)
+    windows, positions = None, records.positions[some]
+    if isinstance(records.whole, SequenceWindows):
+        sequence = {name: _in_float64(one, np.zeros(1, np.int64)) for name, one in records.whole.inputs.items()}
+        windows = records.whole.some(some)._replace(inputs=sequence)
+    targets = columns.targets[some] if columns.targets.ndim == 1 else "all"
+    spans = None if records.spans is None else [records.spans[k] for k in some]
+    exact = {name: _in_float64(one, some) for name, one in records.x.items()}
+    again = answer(model.in_float64, request, PackedRecords(exact, positions, targets, spans, windows))
     assert again.books is not None
     names, moved = ROWS[request.method.kind], _moved(again, model.dtype)
     again.books[..., names.index("inputs"), :] += moved
@@ -171,29 +155,9 @@ def _recompute(
         again.books[..., names.index("total"), :] += moved
     else:
         again.books[..., names.index("gap"), :] -= moved
-    _replace(columns, again, some)
-    return some
-
-
-def _replace(record: Any, again: Any, some: np.ndarray) -> None:
-    """Write what was computed again for the sequences `some` into the arrays of a record of all of them."""
-    for row in table(type(record)):
-        old, new = getattr(record, row.name), getattr(again, row.name)
-        if not row.varies or old is None:
-            continue
-        if isinstance(old, dict):
-            for name, one in old.items():
-                _replace(one, new[name], some)
-        elif row.name == "hidden":
-            for one, other in zip(old, new, strict=True):
-                _replace(one, other, some)
-        elif isinstance(old, list):  # one array for each sequence
-            for k, value in zip(some, new, strict=True):
-                old[k] = by_target(lambda array: array.astype(record.scores.dtype), value)
-        else:
-            axis = "sequence" if "sequence" in row.axes else "row"
-            which = some if axis == "sequence" else np.isin(record.batch.owner, some)
-            old[(..., which, *[slice(None)] * (len(row.axes) - 1 - row.axes.index(axis)))] = new
+    again = by_target(lambda array: array.astype(model.dtype) if array.dtype.kind == "f" else array, again)
+    again.scores = columns.scores[some]
+    return positions, again
 
 
 def _moved(columns: Columns, dtype: np.dtype) -> np.ndarray:
@@ -247,11 +211,6 @@ def explain(
     target: int | str | tuple[str, int] | None = ...,
     *,
     step: Literal["all"],
-    unit: Unit = ...,
-    versus: int | str | None = ...,
-    newest: int | None = ...,
-    reference: Any = ...,
-    fill: Literal["forward"] | None = ...,
     **options: Any,
 ) -> Explanations: ...
 @overload
@@ -267,7 +226,6 @@ def explain(
     spans: Sequence[tuple[int, int]] | None = ...,
     reference: Any = ...,
     fill: Literal["forward"] | None = ...,
-    groups: Mapping[str, Sequence[str]] | None = ...,
     **options: Any,
 ) -> Explanation: ...
 @door
@@ -284,7 +242,6 @@ def explain(
     spans: Sequence[tuple[int, int]] | None = None,
     reference: Any = None,
     fill: Literal["forward"] | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> Explanation | Explanations:
     """Explain one prediction: the relevance (attribution) of every step of the input.
@@ -303,7 +260,6 @@ def explain(
     spans: phrases (start, stop), stop excluded, that also receive a relevance.
     reference: the input compared with, or the replacement of a step, for methods that have one.
     fill: "forward" replaces a missing value by the one before it, with a warning that states the count.
-    groups: columns that belong together, such as {"ward": ["ward_icu", "ward_cardiac"]}; see `Explanation.with_groups`.
     options: options of the method, such as eps=0.01: the fields of its record.
     """
     if isinstance(target, tuple):
@@ -320,16 +276,10 @@ def explain(
     if request.step == "all":
         if spans is not None:
             raise LrpError("spans must be None with step='all'; ask for the phrases of one step at a time.")
-        if request.newest is not None:
-            return run(model, _newest(record, request.newest), request, target, None, None)
-        return run(model, _for_each_step(model, record), request, target, None, None)
-    phrases = None
-    if spans is not None:
-        phrases = [spans]
-    found = run(model, [record], request, target, phrases, 1)._one(0)
-    if groups is not None:
-        found = found.with_groups(groups)
-    return found
+        newest = request.newest
+        records = _for_each_step(model, record) if newest is None else _newest(record, newest)
+        return run(model, records, request, target, None, None)
+    return run(model, [record], request, target, None if spans is None else [spans], 1)._one(0)
 
 
 def _newest(record: EncodedRecord, count: int) -> list[EncodedRecord]:
@@ -394,11 +344,8 @@ def explain_all(
     as_trained(model, (record[model.main].length for record in encoded), "sequence {}")
     phrases = None
     if spans is not None:
-        is_list = hasattr(spans, "__len__") and getattr(spans, "shape", None) != ()
-        if not is_list or len(spans) != len(encoded):
-            raise LrpError(
-                f"spans must be one list of phrases for each of the {len(encoded)} sequences, got {shown(spans)}."
-            )
+        if not isinstance(spans, Sequence) or len(spans) != len(encoded):
+            raise LrpError(f"spans must be a list of phrases for each of {len(encoded)} sequences, got {shown(spans)}.")
         phrases = list(spans)
     return run(model, encoded, request, target, phrases, threads, progress)
 
@@ -424,15 +371,11 @@ def compare(
     """
     if isinstance(step, str):
         raise LrpError(f"step must be an integer here, to compare methods on one prediction, got {step!r}.")
-    if methods is None:
-        methods = COMPARED
     if reference is not None:
         options["reference"] = reference
     found = []
-    every = entries(methods, "methods", 1000)
+    every = [find(method) for method in entries(COMPARED if methods is None else methods, "methods", 1000)]
     for method, own in zip(every, asked.own_options(every, options), strict=True):
-        fits = unit
-        if isinstance(unit, str) and unit == "feature" and find(method).feature_relevance == "no":
-            fits = None
+        fits = None if unit == "feature" and method.feature_relevance == "no" else unit
         found.append(explain(model, x, method, target, unit=fits, versus=versus, step=step, spans=spans, **own))
     return Comparison(tuple(found))

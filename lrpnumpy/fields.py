@@ -6,12 +6,13 @@ A record declares its fields with `result_field`, and `table` collects them. Axe
     output                  the classes
     step, feature           of one input
     layer, neuron, phrase   of the network; of one of its layers; of the request
-    row, sequence, entry    of a batch: packed rows, sequences, entries of a ledger
+    row, sequence, entry    of a batch: packed rows, sequences, entries of a ledger; of records: a tuple of them
+    input                   of records: a dict of them by the name of an input
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +31,7 @@ class ResultField(NamedTuple):
     kind: str
     unit: str | None  # "output": that of the scores; "input": those of the features
     required: bool
+    of: tuple[type, ...]  # of the kind "record": its classes
 
     @property
     def varies(self) -> bool:
@@ -37,19 +39,17 @@ class ResultField(NamedTuple):
         return self.kind == "record" or self.axes[:1] == ("target",)
 
 
-def result_field(axes: str = "", kind: str = "number", unit: str | None = None, default: Any = MISSING) -> Any:
+def result_field(
+    axes: str = "", kind: str = "number", unit: str | None = None, default: Any = MISSING, of: Sequence[type] = ()
+) -> Any:
     """A field of a dataclass with its row of the table."""
-    return field(default=default, metadata={"row": (tuple(axes.split()), kind, unit)})
+    row = (tuple(axes.split()), kind, unit, default is MISSING, tuple(of))
+    return field(default=default, metadata={"row": row})
 
 
 def _table(kind: Any) -> tuple[ResultField, ...]:
     """The fields of a record that are declared with `result_field`."""
-    rows = []
-    for one in fields(kind):
-        if "row" in one.metadata:
-            axes, sort, unit = one.metadata["row"]
-            rows.append(ResultField(one.name, axes, sort, unit, one.default is MISSING))
-    return tuple(rows)
+    return tuple(ResultField(one.name, *one.metadata["row"]) for one in fields(kind) if "row" in one.metadata)
 
 
 table: Callable[[Any], tuple[ResultField, ...]] = cache(_table)

@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, UserCodeError, is_it_whole, is_number, shown
+from lrpnumpy.checks import LrpError, UserCodeError, is_number, shown
 
 OURS = {"lrpnumpy", "numpy", "numba", "h5py", "matplotlib", "dask", *sys.stdlib_module_names}
 LIBRARIES = {"pandas", "polars", "xarray", "torch", "keras", "tensorflow", "sklearn"}  # whose objects users pass in
@@ -106,11 +106,8 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
     reason = f"{type(error).__name__}: {error}"
     if name := _raised_by_user(error):
         raise UserCodeError(f"{what}: {name}, which is not part of lrpnumpy, raised {reason}.") from error
-    if isinstance(error, MemoryError):
-        raise LrpError(f"{what} needs more memory than there is; pass less at a time. {error}") from error
-    if isinstance(error, OSError):
-        file = "" if error.filename is None else f": {shown(error.filename)}"
-        raise LrpError(f"{what}: {error.strerror or error}{file}.") from error
+    if isinstance(error, (MemoryError, OSError)):
+        raise LrpError(f"{what} failed, because of memory, a file or a device: {reason}.") from error
     suspects = [(name, value) for name, value in given.items() if name != "self" and not _is_checked(hints.get(name))]
     suspects.sort(key=lambda suspect: type(suspect[1]).__name__ not in reason)  # the one in the error first
     for frame, _ in reversed([*walk_tb(error.__traceback__)]):  # the innermost that has one of them
@@ -121,23 +118,16 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
 
 def _is_checked(hint: Any) -> bool:
     """Whether values of this annotation that have passed their check are always right; not every path is."""
-    return hint == "Model" or (_is_plain(hint) and "os.PathLike[str]" not in hint)
-
-
-def _is_plain(hint: Any) -> bool:
-    return isinstance(hint, str) and {*hint.split(" | ")} <= PLAIN.keys()
+    return hint == "Model" or {*str(hint).split(" | ")} <= PLAIN.keys() - {"os.PathLike[str]"}
 
 
 def check_plain(what: str, given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception | None = None) -> None:
     """Raise an LrpError about the first value that does not fit its plain annotation, if there is one."""
     for name, value in given.items():
-        hint = hints.get(name)
-        if not isinstance(hint, str) or not _is_plain(hint):
-            continue
-        kinds = [PLAIN[kind] for kind in hint.split(" | ")]
-        if not any(test(value) for test, _ in kinds):
-            wanted = " or ".join(words for _, words in kinds)
-            raise LrpError(f"{what}: {name} must be {wanted}, got {shown(value)}{is_it_whole(value)}") from error
+        hint = str(hints.get(name, "")).split(" | ")
+        if {*hint} <= PLAIN.keys() and not any(PLAIN[kind][0](value) for kind in hint):
+            wanted = " or ".join(PLAIN[kind][1] for kind in hint)
+            raise LrpError(f"{what}: {name} must be {wanted}, got {shown(value)}.") from error
 
 
 def _raised_by_user(error: Exception) -> str:

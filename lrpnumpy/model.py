@@ -25,8 +25,6 @@ OUTPUTS = ("linear", "softmax", "sigmoid")
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
-FLOAT_NAMES = {name: one for one in FLOATS for name in (one.name, one.char, one.str, one.str[1:])}
-FLOAT_NAMES |= {name: np.dtype(name) for name in ("single", "double", "float")}
 BETWEEN: dict[str, Layer] = {"mean": Mean(), "max": Max(), "last-row": LastRow()}
 
 
@@ -143,14 +141,13 @@ class Model(Record):
             sizes = _sizes(nodes, self.inputs)
         last, scored = sizes[result], result
         output_scaler = scaler_of(self.output_scaler, "Model: output_scaler", last.width, self.classes, True)
-        dtype = _widest(nodes, self.inputs)
+        # The widest of all arrays: float32 only where everything is.
+        dtype = np.result_type(*(array.dtype for one in _records(nodes, self.inputs) for _, array in one.all_arrays()))
         if output_scaler is not None:
             units = Units(np.array(output_scaler.scale), np.array(output_scaler.mean))
             nodes.append(Node(UNITS, units, (result,)))
             scored, sizes[UNITS] = UNITS, last
-        remarks: Any = self.provenance
-        if remarks is None:
-            remarks = {}
+        remarks: Any = {} if self.provenance is None else self.provenance
         if not isinstance(remarks, Mapping):
             raise LrpError(f"Model: provenance must be a dict of remarks, got {shown(remarks)}.")
         inputs = {}
@@ -176,10 +173,7 @@ class Model(Record):
             output = "linear" if is_linear else "softmax"
         one_of(output, "Model: output", OUTPUTS)
         if output != "linear" and self.output_scaler is not None:
-            raise LrpError(
-                f"Model: output must be 'linear' with an output_scaler, got {output!r}; if the network ends in a "
-                "sigmoid, model.with_units(output_scaler=...) makes it a layer."
-            )
+            raise LrpError(f"Model: output must be 'linear' with an output_scaler, got {output!r}; see with_units.")
         if output == "softmax" and self.outputs == 1:
             raise LrpError("Model: output must be 'linear' or 'sigmoid' where there is one output, got 'softmax'.")
         for name in ("output_unit", "default_method"):
@@ -291,10 +285,9 @@ class Model(Record):
         """How many steps each input must have for every layer to have at least one; 1 for an input without steps."""
         least = dict.fromkeys(self.sizes, 1)
         for node in reversed(self.nodes):
-            needed = node.layer.least(least[node.name])
             for name in node.inputs:
                 if self.sizes[name].steps:
-                    least[name] = max(least[name], needed)
+                    least[name] = max(least[name], node.layer.least(least[node.name]))
         return {name: least[name] for name in self.inputs}
 
     @cached_property
@@ -303,12 +296,10 @@ class Model(Record):
         steps = {name: 8 if self.sizes[name].steps else 1 for name in self.sizes}
         total = sum(steps[name] * self.sizes[name].width for name in self.inputs)
         for node in self.nodes:
-            width = max(self.sizes[name].width for name in node.inputs)
-            returned = 1
-            if self.sizes[node.name].steps:
-                returned = node.layer.returned(max(steps[name] for name in node.inputs), width)
-            steps[node.name] = returned
-            total += returned * (node.layer.reads * width + self.sizes[node.name].width)
+            width, size = max(self.sizes[name].width for name in node.inputs), self.sizes[node.name]
+            longest = max(steps[name] for name in node.inputs)
+            steps[node.name] = node.layer.returned(longest, width) if size.steps else 1
+            total += steps[node.name] * (node.layer.reads * width + size.width)
         return total
 
     @cached_property
@@ -343,8 +334,7 @@ class Model(Record):
                 state.update(f"{path}{array.dtype}{array.shape}".encode())
                 state.update(array.tobytes())
         state.update(repr([number(self.result), self.output, self.classes]).encode())
-        if self.output_unit is not None:
-            state.update(self.output_unit.encode("utf-8", "surrogatepass"))
+        state.update((self.output_unit or "").encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 
     @cached_property
@@ -380,10 +370,10 @@ class Model(Record):
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in `dtype`, float32 or float64."""
         try:
-            kind = np.dtype(dtype) if isinstance(dtype, (type, np.dtype)) else FLOAT_NAMES.get(dtype)
+            kind = np.dtype(dtype)
         except (TypeError, ValueError):
-            kind = None
-        if kind is None or kind not in FLOATS:  # to NumPy None is float64
+            kind = np.dtype(object)
+        if dtype is None or kind not in FLOATS:  # to NumPy None is float64
             raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")
         return self._with(lambda record: record.astype(kind))
 
@@ -446,11 +436,6 @@ def _records(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> list[Record]
     return [*(node.layer for node in nodes), *inputs.values()]
 
 
-def _widest(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> np.dtype:
-    """The widest dtype among all arrays: float32 only where everything is."""
-    return np.result_type(*(array.dtype for one in _records(nodes, inputs) for _, array in one.all_arrays()))
-
-
 def _main(inputs: Mapping[str, Input]) -> str:
     """The name of the first input that has steps, or of the first."""
     return next((name for name, one in inputs.items() if one.steps), next(iter(inputs)))
@@ -473,10 +458,7 @@ def _described_inputs(given: Any, first: Mapping[str, Any], layer: Layer) -> dic
     if given is None:
         size = getattr(layer, "inputs", None)
         if size is None and "embedding" not in said:
-            raise LrpError(
-                f"Model: the width of the input is unknown, because the first layer ({type(layer).__name__}) does not "
-                "define it; pass inputs={'x': lrp.Input(5)}."
-            )
+            raise LrpError(f"Model: {type(layer).__name__} fits any input; pass inputs={{'x': lrp.Input(5)}}.")
         given, said = {INPUT: Input(size, **said)}, {}
     if not isinstance(given, Mapping) or not given:
         raise LrpError(f"Model: inputs must be a dict of name to lrp.Input, got {shown(given)}.")
@@ -514,22 +496,15 @@ def _check_layers(given: Any) -> None:
                 "nodes and bare layers are not mixed."
             )
     if not any(_layer(one).recurrent for one in given):
-        raise LrpError(
-            f"Model: layers must have at least one recurrent layer, such as lrp.LSTM, got {len(given)} others; a "
-            "custom layer with states sets `recurrent = True`."
-        )
+        raise LrpError(f"Model: layers must have at least one recurrent layer, got {len(given)} others.")
 
 
 def _connected(given: Any, readout: Any, start: str) -> tuple[tuple[Node, ...], str]:
     """The nodes of a list of nodes or layers, whose first input is `start`, and the name of the last value."""
     if not isinstance(given[0], Node):
-        if readout is None:
-            readout = "last"
-        return _chain(given, one_of(readout, "Model: readout", READOUTS), start)
+        return _chain(given, one_of("last" if readout is None else readout, "Model: readout", READOUTS), start)
     if readout is not None:
-        raise LrpError(
-            f"Model: readout is for a list of layers; nodes contain their readout. Remove readout={shown(readout)}."
-        )
+        raise LrpError(f"Model: readout must be None for nodes, which contain theirs, got {shown(readout)}.")
     nodes = tuple(node for node in given if node.name != UNITS)  # which `output_scaler` makes again
     return nodes, nodes[-1].name
 
@@ -545,8 +520,12 @@ def _sizes(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> dict[str, Size
     for name, one in inputs.items():
         sizes[name] = Size(int(one.size or 0), one.steps, "input" if one.embedding is None else "embedding")
     for node in nodes:
-        _check_node(node, sizes)
         label = f"layer {node.name} ({type(node.layer).__name__})"
+        if not _is_name(node.name) or node.name in sizes:
+            raise LrpError(f"Model: a node needs a unique name without ':' and '/', got {node.name!r}.")
+        if unknown := [name for name in node.inputs if name not in sizes]:
+            there = ", ".join(map(repr, sizes))
+            raise LrpError(f"Model: {label} must take values made before it, got {unknown[0]!r}; there are {there}.")
         _check_count(node, label)
         try:
             size = node.layer.sizes(*(sizes[name] for name in node.inputs))
@@ -559,27 +538,13 @@ def _sizes(nodes: Iterable[Node], inputs: Mapping[str, Input]) -> dict[str, Size
     return sizes
 
 
-def _check_node(node: Node, known: Mapping[str, Any]) -> None:
-    """A node has a unique name, and its inputs exist."""
-    if not _is_name(node.name) or node.name in known:
-        raise LrpError(f"Model: a node needs a unique name without ':' and '/', got {node.name!r}.")
-    for name in node.inputs:
-        if name not in known:
-            there = ", ".join(map(repr, known))
-            raise LrpError(
-                f"Model: node {node.name!r} must take values made before it, got {name!r}; there are {there}."
-            )
-
-
 def _check_count(node: Node, label: str) -> None:
     """A node has as many inputs as its layer takes."""
     takes = inspect.signature(node.layer.sizes)
     try:
         takes.bind(*node.inputs)
     except TypeError:
-        wanted = ", ".join(
-            one.name if one.default is one.empty else f"[{one.name}]" for one in takes.parameters.values()
-        )
+        wanted = ", ".join(takes.parameters)
         raise LrpError(f"Model: inputs of {label} must be ({wanted}), got {len(node.inputs)} of them.") from None
 
 

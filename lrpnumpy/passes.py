@@ -243,15 +243,13 @@ def _check_ledger(node: Node, Rs: dict[str, np.ndarray], parts: Sequence[np.ndar
     arrived = sum(float(R.sum()) for R in Rs.values())
     passed = sum(float(part.sum()) for part in parts if part is not None)
     missing = arrived - passed - float(kept.sum() - kept[Entry.LARGEST].sum())
-    size = sum(float(abs(R).sum()) for R in Rs.values())
-    if abs(missing) <= max(1e-9, 100 * float(np.finfo(kept.dtype).eps)) * max(size, float(kept[Entry.LARGEST].sum())):
-        return
-    absent = [name for name, row in (("bias", Entry.BIASES), ("stabilizer", Entry.STABILIZER)) if not kept[row].any()]
-    entries = " or ".join(f"entry.{name}" for name in reversed(absent)) or "the ledger"
-    raise LrpError(
-        f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is "
-        f"neither propagated nor in the ledger; enter the kept part of how.gain with {entries}(R * kept, batch)."
-    )
+    size = max(sum(float(abs(R).sum()) for R in Rs.values()), float(kept[Entry.LARGEST].sum()))
+    if abs(missing) > max(1e-9, 100 * float(np.finfo(kept.dtype).eps)) * size:
+        raise LrpError(
+            f"layer {node.name!r}, {type(node.layer).__name__}.backward: {missing:.3g} of {arrived:.3g} relevance is "
+            "neither propagated nor in the ledger; enter the kept part of how.gain with entry.stabilizer(R * kept, "
+            "batch), that of a bias with entry.bias."
+        )
 
 
 def occlude(trace: Trace, changes: dict[str, Change], tol: float = 0.0) -> Change | None:

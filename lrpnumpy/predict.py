@@ -63,9 +63,9 @@ def predict_all(model: Model, xs: Any, *, threads: int | None = None) -> np.ndar
         found = forward(model, x).output
         if not model.every:
             scores[positions] = found.rows
-            return
-        for k, part in zip(positions, found.batch.split(found.rows), strict=True):
-            steps[k] = part
+        else:
+            for k, part in zip(positions, found.batch.split(found.rows), strict=True):
+                steps[k] = part
 
     run_chunks(model, encoded, work, threads)
     return steps if model.every else scores

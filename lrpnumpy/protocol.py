@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
@@ -33,16 +34,12 @@ class InputRows(NamedTuple):
     relevance: np.ndarray  # (R,), or (C, R) with target "all"
     feature_relevance: np.ndarray | None  # (R, D), likewise
     features: tuple[str, ...] | None  # D names
+    tokens: Sequence[Sequence[str] | None]  # N times the words of a result, where it has words
 
-
-def words_of(tokens: Sequence[Sequence[str] | None]) -> list[str] | None:
-    """The words of several inputs, one behind the other; None where one has none."""
-    words: list[str] = []
-    for some in tokens:
-        if some is None:
-            return None
-        words += some
-    return words
+    @property
+    def words(self) -> list[str] | None:
+        """(R,) the words of all results; None where one has none."""
+        return None if None in self.tokens else [*chain.from_iterable(self.tokens)]  # type: ignore[arg-type]
 
 
 class Results(Sequence[Explanation]):
@@ -107,6 +104,7 @@ class Results(Sequence[Explanation]):
             np.concatenate([part.relevance for part in parts], axis=-1),
             features,
             parts[0].features,
+            [part.tokens for part in parts],
         )
 
     def _input(self, name: str | None) -> str:
@@ -154,11 +152,9 @@ class Results(Sequence[Explanation]):
         With target "all" the classes are a leading axis. All sequences must have the same number of steps.
         """
         self._not_empty("stacked")
-        lengths, relevance, features, _ = self.received()
+        lengths, relevance, features, *_ = self.received()
         if len({*lengths.tolist()}) > 1:
-            raise LrpError(
-                f"stacked: sequences have {lengths.min()} to {lengths.max()} steps, not one length; use to_frame."
-            )
+            raise LrpError(f"stacked: sequences must have one length, got {sorted({*lengths.tolist()})[:9]}.")
         if features is None:
             return relevance.reshape(*relevance.shape[:-1], len(self), -1)
         return features.reshape(*features.shape[:-2], len(self), -1, features.shape[-1])
@@ -210,10 +206,6 @@ class Results(Sequence[Explanation]):
         """Themselves, or several results, one behind the other, of which each fits the memory."""
         return [self]
 
-    def _tokens(self, input: str) -> list[str] | None:
-        """The words of an `input` in all results, one behind the other; None where it has none."""
-        return words_of([e.inputs[input].tokens for e in self])
-
     @door
     def summary(self, by: Any = None, input: str | None = None, target: Any = None) -> Summary:
         """Mean relevance of all of them by feature and lag, of each group; of words by token.
@@ -250,21 +242,15 @@ class Results(Sequence[Explanation]):
         for many in results._pieces():
             own = taken(groups, slice(done_before, done_before + len(many)))
             done_before += len(many)
-            lengths, relevance, values, features = many.received(name)
-            ends = None
-            if name == next(iter(first.inputs)):
-                ends = many.explained_steps
-            words = many._tokens(name)
+            rows = many.received(name)
+            lengths, values, features, words = rows.lengths, rows.feature_relevance, rows.features, rows.words
+            ends = many.explained_steps if name == next(iter(first.inputs)) else None
             if words is not None or values is None:
-                values, features = relevance[..., None], ("relevance",)
+                values, features = rows.relevance[..., None], ("relevance",)
             sums = sums or Sums(features or [f"x{d}" for d in range(values.shape[-1])], words is not None)
             for panel in every:
-                rows, names = values, own
-                if panel.c is not None:
-                    rows = _of_class(values, panel.c, lengths, many.scores)
-                if len(every) > 1:
-                    names = joined(own, [panel.name] * len(many))
-                sums.add(rows, lengths, names, ends, words)
+                names = joined(own, [panel.name] * len(many)) if len(every) > 1 else own
+                sums.add(_of_class(values, panel.c, lengths, many.scores), lengths, names, ends, words)
             done(len(many))
         assert sums is not None
         order = None
@@ -283,9 +269,7 @@ class Results(Sequence[Explanation]):
             return [classes[c] for c in self.targets.tolist()]
         dates = self.dates
         if not all(isinstance(date, np.datetime64) for date in dates):
-            raise LrpError(
-                f"by must be 'class' or one value for each explanation where steps have no dates, got {by!r}."
-            )
+            raise LrpError(f"by must be 'class' or a list where steps have no dates, got {by!r}.")
         return times(np.array(dates), by)
 
     @door
@@ -313,8 +297,10 @@ class Results(Sequence[Explanation]):
         export(self, path, overwrite, formulas)
 
 
-def _of_class(values: np.ndarray, c: int, lengths: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _of_class(values: np.ndarray, c: int | None, lengths: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """(R, D) the rows of one class of (C, R, D); with -1 those of the class that each explanation predicts."""
+    if c is None:
+        return values
     if c >= 0:
         return values[c]
     predicted = np.repeat(scores.argmax(axis=1), lengths)

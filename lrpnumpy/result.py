@@ -17,7 +17,7 @@ from lrpnumpy.fields import result_field
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import LEDGERS, AnyLedger, ReferenceLedger
 from lrpnumpy.meant import door
-from lrpnumpy.verdict import Evidence, Experiments
+from lrpnumpy.verdict import Evidence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,10 +98,8 @@ class InputPart:
         """The words, or the labels of the steps as text, or their positions; PAD for padding that is not a word."""
         if self.tokens:
             return self.tokens
-        if self.labels is None:
-            names: Sequence[str] = [*map(str, range(self.relevance.shape[-1]))]
-        else:
-            names = tables.shown(self.labels)
+        positions = [*map(str, range(self.relevance.shape[-1]))]
+        names: Sequence[str] = positions if self.labels is None else tables.shown(self.labels)
         if self.marks is None:
             return names
         return [PAD if mark == Mark.PADDING else name for name, mark in zip(names, self.marks, strict=True)]
@@ -150,9 +148,7 @@ class InputPart:
         """Of an input of one step, its features in place of steps; any other is as it is."""
         if self.relevance.shape[-1] > 1 or self.feature_relevance is None or self.tokens is not None:
             return self
-        values = None
-        if self.values is not None:
-            values = self.values.T
+        values = None if self.values is None else self.values.T
         return InputPart(self.feature_relevance[..., 0, :], tokens=tuple(self.feature_names), values=values)
 
 
@@ -173,27 +169,41 @@ class Explanation:
     `np.asarray(e)`, it is its relevance.
     """
 
-    inputs: Mapping[str, InputPart] = result_field(kind="record")  # what each input of the network received, by name
+    # what each input of the network received, by name
+    inputs: Mapping[str, InputPart] = result_field("input", "record", of=[InputPart])
     scores: np.ndarray = result_field("output", unit="output")  # (C,) of the explained prediction
     target: int | str = result_field(kind="target")  # class index, or "all"
     method: str = result_field(kind="text")  # name of the method
     activation: str | None = result_field(kind="text", default=None)  # of the output: "softmax" or "sigmoid", if any
     classes: tuple[str, ...] | None = result_field("output", "text", default=None)  # C names
     options: Any = result_field(kind="options", default=None)  # dict of what the method was called with
-    ledger: AnyLedger | None = result_field(
-        kind="record", default=None
-    )  # where the score went, if the method has a ledger
-    hidden: tuple[Hidden, ...] | None = result_field(kind="record", default=None)  # of recurrent states, by hidden=True
-    spans: tuple[Span, ...] | None = result_field(kind="record", default=None)  # the phrases of the request
-    players: Players | None = result_field(kind="record", default=None)  # of Shapley values
+    # where the score went, if the method has a ledger
+    ledger: AnyLedger | None = result_field(kind="record", default=None, of=[*LEDGERS.values()])
+    # of recurrent states, by hidden=True
+    hidden: tuple[Hidden, ...] | None = result_field("entry", "record", default=None, of=[Hidden])
+    spans: tuple[Span, ...] | None = result_field("entry", "record", default=None, of=[Span])  # of the request
+    players: Players | None = result_field(kind="record", default=None, of=[Players])  # of Shapley values
     output_unit: str | None = result_field(kind="text", default=None)  # of the scores, such as "mm"
-    tested: Evidence | None = result_field(kind="record", default=None)  # by `evidence()`, once it is computed
+    # by `evidence()`, once it is computed
+    tested: Evidence | None = result_field(kind="record", default=None, of=[Evidence])
     # by "compiled" kernels in the model's dtype, by these in float64 where that was too short, or by "numpy" in float64
     computed: str | None = result_field(kind="text", default=None)  # "compiled", "compiled, float64" or "numpy"
     source: Origin | None = field(default=None, repr=False)  # None for a result that was read from a file
 
     def __post_init__(self) -> None:
-        check(self)
+        c: Any
+        every_class = isinstance(self.target, str) and self.target == "all"
+        C = getattr(self.scores, "size", 0)  # of a list, such as from JSON, the check tells what is wrong
+        readback.check(self, "Explanation", {"output": C, "target": C} if every_class else {"output": C})
+        for name, c, wanted in (("target", self.target, "'all' or a class"), ("versus", self.versus, "a class")):
+            is_class = checks.is_number(c, int) and 0 <= c < C
+            if not is_class and not (every_class if name == "target" else c is None):
+                raise LrpError(f"Explanation: {name} must be {wanted} from 0 to {C - 1}, got {checks.shown(c)}.")
+        if self.source is not None and type(self.source) is not Origin:
+            raise LrpError(f"Explanation: source must be None, got {checks.shown(self.source)}.")
+        for span in self.spans or ():
+            if not span.start < span.stop <= len(self):
+                raise LrpError(f"Explanation: spans must lie among {len(self)} steps, got {span.start} to {span.stop}.")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "source": None}
@@ -249,12 +259,8 @@ class Explanation:
     @property
     def score(self) -> Any:
         """The explained score: f_target, or f_target - f_versus; of every class with target "all"."""
-        score = self.scores
-        if self.target != "all":
-            score = score[self.target]
-        if self.versus is not None:
-            score = score - self.scores[self.versus]
-        return score
+        score = self.scores if self.target == "all" else self.scores[self.target]
+        return score if self.versus is None else score - self.scores[self.versus]
 
     @cached_property
     def probabilities(self) -> np.ndarray | None:
@@ -292,16 +298,12 @@ class Explanation:
         return self._marked(Mark.PADDING)
 
     def _marked(self, mark: Mark) -> tuple[int, ...]:
-        if self.marks is None:
-            return ()
-        return tuple(np.flatnonzero(self.marks == mark).tolist())
+        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
 
     @property
     def reference_score(self) -> Any:
         """f_c of the reference, of a method that has one; of several the mean."""
-        if not isinstance(self.ledger, ReferenceLedger):
-            return None
-        return self.ledger.reference
+        return self.ledger.reference if isinstance(self.ledger, ReferenceLedger) else None
 
     @door
     def of_input(self, name: str) -> Explanation:
@@ -346,9 +348,8 @@ class Explanation:
     def by_feature(self) -> Explanation:
         """Of an explanation of one step, its features in place of steps; any other is as it is."""
         part = self.first.features_as_steps()
-        if part is self.first:
-            return self
-        return replace(self, inputs={**self.inputs, next(iter(self.inputs)): part}, source=None)
+        inputs = {**self.inputs, next(iter(self.inputs)): part}
+        return self if part is self.first else replace(self, inputs=inputs, source=None)
 
     def evidence(self) -> Evidence:
         """What experiments say: inputs are replaced, and the change of the score is compared with their relevance.
@@ -379,12 +380,8 @@ class Explanation:
         """What is explained, in words: "discharge 3.2 mm", and "1.9 mm above the reference" where there is one."""
         self._one_class("prediction")
         unit = f" {self.output_unit}" if self.output_unit else ""
-        if self.classes:
-            name = self.name_of(self.target)
-        elif len(self.scores) == 1:
-            name = "score"
-        else:
-            name = f"output {self.target}"
+        unnamed = "score" if len(self.scores) == 1 else f"output {self.target}"
+        name = self.name_of(self.target) if self.classes else unnamed
         text = f"{name} {self.scores[self.target]:.4g}{unit}"
         if not isinstance(self.ledger, ReferenceLedger):
             return text
@@ -424,16 +421,12 @@ class Explanation:
     @door
     def name_of(self, target: int | str) -> str:
         """The name of the class `target`, or its number where it has none."""
-        if not isinstance(target, str) and not checks.is_number(target, int):
+        if isinstance(target, str):
+            return target
+        if not checks.is_number(target, int):
             raise LrpError(f"name_of: got {checks.shown(target)}; pass the number of a class.")
-        if self.classes is not None and not isinstance(target, str) and 0 <= target < len(self.classes):
-            return self.classes[target]
-        return str(target)
-
-    @door
-    def label(self, position: int) -> str:
-        """The word at a `position`, or the label of the step, or the position; padding is "<pad>"."""
-        return self.first.step_names[checks.position(position, "position", len(self))]
+        classes = self.classes or ()
+        return classes[target] if 0 <= target < len(classes) else str(target)
 
     @door
     def shown(self, position: int) -> str:
@@ -454,35 +447,25 @@ class Explanation:
     def for_class(self, target: int | str) -> Explanation:
         """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
-            raise LrpError(
-                f"for_class needs an explanation made with target='all', got one of {self.name_of(self.target)!r}."
-            )
-        c: Any = target
-        if isinstance(target, str) and self.classes and target in self.classes:
-            c = self.classes.index(target)
-        if isinstance(c, bool) or not isinstance(c, (int, np.integer)) or not 0 <= c < len(self.scores):
-            raise LrpError(
-                f"for_class: target must be a class from 0 to {len(self.scores) - 1} or a class name, got "
-                f"{checks.shown(target)}."
-            )
-        return replace(self, target=int(c), **fields.varying(lambda array: array[c], self))
+            raise LrpError(f"for_class needs an explanation made with target='all', got one of class {self.target}.")
+        names, c = self.classes or (), target
+        if isinstance(target, str) and target in names:
+            c = names.index(target)
+        c = checks.position(c, "for_class: target", len(self.scores))
+        return replace(self, target=c, **fields.varying(lambda array: array[c], self))
 
     @property
     def each_class(self) -> list[Explanation]:
         """The explanation of each class that is explained: itself, or with target "all" one for every class."""
-        if self.target != "all":
-            return [self]
-        return [self.for_class(c) for c in range(len(self.scores))]
+        return [self.for_class(c) for c in range(len(self.scores))] if self.target == "all" else [self]
 
     @door
     def top(self, k: int = 5) -> list[TopStep]:
         """The `k` steps of largest absolute relevance, largest first."""
         self._one_class("top")
         order = np.argsort(-abs(self.relevance), kind="stable")[:k].tolist()
-        names = self.step_names
-        if self.tokens is None and self.labels is None:
-            return [TopStep(t, None, float(self.relevance[t])) for t in order]
-        return [TopStep(t, names[t], float(self.relevance[t])) for t in order]
+        names = dict(enumerate(self.step_names)) if self.tokens or self.labels is not None else {}
+        return [TopStep(t, names.get(t), float(self.relevance[t])) for t in order]
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame, one row per step: position, token, relevance, and one column per feature where there are any.
@@ -491,13 +474,11 @@ class Explanation:
         """
         self._one_class("to_frame")
         pandas = library("pandas", "to_frame")
-        if len(self.inputs) == 1:
-            frame = pandas.DataFrame(frame_columns(self.first))
-        else:
-            parts = [self.of_input(name).first for name in self.inputs]
-            frames = [pandas.DataFrame(frame_columns(part)) for part in parts]
-            names = [*map(encodable, self.inputs)]
-            frame = pandas.concat(frames, keys=names, names=["input", None]).reset_index("input").reset_index(drop=True)
+        frames = [pandas.DataFrame(frame_columns(self.of_input(name).first)) for name in self.inputs]
+        frame = frames[0]
+        if len(frames) > 1:
+            frame = pandas.concat(frames, keys=[*map(encodable, self.inputs)], names=["input", None])
+            frame = frame.reset_index("input").reset_index(drop=True)
         if self.tested is not None:
             frame["evidence"] = self.tested.verdict
         frame.attrs["prediction"] = encodable(self.prediction)
@@ -521,18 +502,12 @@ class Explanation:
 
     def _check_complete(self) -> None:
         """Raise if this is some of an explanation: no experiment can test it."""
-        options, some, instead = self.options or {}, "", ""
+        options = self.options or {}
+        partial = {name: options[name] for name in ("newest", "parts", "windows") if options.get(name) is not None}
         if isinstance(options.get("through"), Mapping):
-            cuts = " and ".join(f"{name}{[*units]}" for name, units in options["through"].items())
-            some, instead = f"is through {cuts}", "explain without through="
-        elif options.get("newest") is not None:
-            some, instead = f"is of newest={options['newest']}", "explain without newest="
-        elif options.get("parts") is not None:
-            some, instead = "is divided into parts", "test the one that was divided"
-        elif options.get("windows") is not None:
-            some, instead = f"is a mean of {options['windows']} windows", "test one of them"
-        if some:
-            raise LrpError(f"evidence tests complete explanations, this one {some}; {instead}.")
+            partial["through"] = options["through"]
+        for name, value in partial.items():
+            raise LrpError(f"evidence tests complete explanations, this one has {name}={value}; test one without it.")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
@@ -540,9 +515,7 @@ class Explanation:
         if self.ledger is not None:
             found["ledger"]["kind"] = type(self.ledger).__name__
         found["probabilities"] = fields.plain(self.probabilities)
-        found["prediction"] = None
-        if self.target != "all":
-            found["prediction"] = self.prediction
+        found["prediction"] = None if self.target == "all" else self.prediction
         return found
 
     @door
@@ -553,17 +526,7 @@ class Explanation:
     @staticmethod
     def from_json(text: str) -> Explanation:
         """An explanation from the `text` that `to_json` wrote; an error describes any other text."""
-        return readback.parse(text, Explanation, RECORDS)
-
-
-RECORDS = {
-    "inputs": InputPart,
-    "hidden": Hidden,
-    "spans": Span,
-    "players": Players,
-    "tested": Evidence,
-    "experiments": Experiments,
-}
+        return readback.parse(text, Explanation)
 
 
 def frame_columns(part: InputPart) -> dict[str, Any]:
@@ -571,113 +534,14 @@ def frame_columns(part: InputPart) -> dict[str, Any]:
     found: dict[str, Any] = {"position": np.arange(part.relevance.shape[-1])}
     if part.tokens:
         found["token"] = [*map(encodable, part.tokens)]
-    elif part.labels is not None and part.labels.dtype.kind == "M":
-        found["label"] = part.labels
     elif part.labels is not None:
-        found["label"] = [*map(encodable, part.labels.tolist())]
+        found["label"] = part.labels if part.labels.dtype.kind == "M" else [*map(encodable, part.labels.tolist())]
     found["relevance"] = part.relevance
     if part.marks is not None:
         found["mark"] = ["" if mark == Mark.NONE else Mark(mark).name.lower() for mark in part.marks]
     for d, name in enumerate(map(encodable, part.feature_names)):
         found[name] = part.feature_relevance[:, d]  # type: ignore[index]
     return found
-
-
-def check(e: Explanation) -> None:
-    """Raise an LrpError if a field of an explanation does not have the kind or the shape of the table."""
-    if not isinstance(e.inputs, Mapping) or not e.inputs:
-        raise LrpError(
-            f"Explanation: inputs must be a dict of what each input received, got {checks.shown(e.inputs)}; "
-            "for one input it is {'x': lrp.InputPart(relevance)}."
-        )
-    if type(e.scores) is not np.ndarray or e.scores.ndim != 1:
-        raise LrpError(f"Explanation: scores must be an array of shape (C,), got {checks.shown(e.scores)}.")
-    C, every_class = len(e.scores), isinstance(e.target, str) and e.target == "all"
-    if not every_class and not _is_class(e.target, C):
-        raise LrpError(f"Explanation: target must be 'all' or a class from 0 to {C - 1}, got {checks.shown(e.target)}.")
-    if e.options is not None and not isinstance(e.options, Mapping):
-        raise LrpError(f"Explanation: options must be a dict, got {checks.shown(e.options)}.")
-    if e.versus is not None and not _is_class(e.versus, C):
-        raise LrpError(
-            f"Explanation: options['versus'] must be a class from 0 to {C - 1}, got {checks.shown(e.versus)}."
-        )
-    if e.source is not None and type(e.source) is not Origin:
-        raise LrpError(f"Explanation: source must be None, as for results from files, got {checks.shown(e.source)}.")
-    _check_fields(e, "Explanation", {"output": C})
-    sizes = {"target": C} if every_class else {}
-    for name, part in e.inputs.items():
-        if not isinstance(name, str):
-            raise LrpError(f"Explanation: inputs must have names that are strings, got {checks.shown(name)}.")
-        if type(part) is not InputPart:
-            raise LrpError(f"Explanation: inputs[{name!r}] must be an InputPart, got {type(part).__name__}.")
-        _check_fields(part, "Explanation", sizes)
-    if e.ledger is not None:
-        if not isinstance(e.ledger, AnyLedger):
-            raise LrpError(f"Explanation: ledger must be one of {', '.join(LEDGERS)}, got {checks.shown(e.ledger)}.")
-        _check_fields(e.ledger, "Explanation: ledger", sizes)
-    records: Any = {"tested": (Evidence, {}), "players": (Players, sizes)}
-    for name, (record, known) in records.items():
-        value = getattr(e, name)
-        if value is not None:
-            if not isinstance(value, record):
-                raise LrpError(f"Explanation: {name} must be of the type {record.__name__}, got {checks.shown(value)}.")
-            _check_fields(value, f"Explanation: {name}", known)
-    for name, several, kind in (("hidden", e.hidden, Hidden), ("spans", e.spans, Span)):
-        if several is None:
-            continue
-        if not isinstance(several, tuple) or not all(isinstance(one, kind) for one in several):
-            raise LrpError(f"Explanation: {name} must be a tuple of {kind.__name__}, got {checks.shown(several)}.")
-        for one in several:
-            _check_fields(one, f"Explanation: {name}", sizes)
-
-
-def _is_class(value: Any, count: int) -> bool:
-    return checks.is_number(value, int) and 0 <= value < count
-
-
-def _check_fields(record: Any, what: str, known: dict[str, int]) -> None:
-    """Check kind and shape of the fields of a record; sizes of some axes are `known`."""
-    sizes = dict(known)
-    for name, axes, kind, _, required in fields.table(type(record)):
-        value = getattr(record, name)
-        if (value is None and not required) or kind in ("record", "options", "target"):
-            continue
-        if axes[:1] == ("target",) and "target" not in sizes:
-            axes = axes[1:]
-        if wanted := _wanted(value, kind, len(axes)):
-            raise LrpError(f"{what}: {name} must be {wanted}, got {checks.shown(value)}.")
-        shape = (len(value),) if isinstance(value, (tuple, list)) else getattr(value, "shape", ())
-        if (
-            len(shape) != len(axes)
-            or any(sizes.setdefault(axis, size) != size for axis, size in zip(axes, shape, strict=True))
-            or (0 in shape and "phrase" not in axes)
-        ):
-            wanted = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
-            raise LrpError(f"{what}: {name} must have shape ({wanted}), got {shape}.")
-
-
-def _wanted(value: Any, kind: str, axes: int) -> str:
-    """What a field of this kind must be, where a value is something else."""
-    is_numbers = isinstance(value, (np.ndarray, np.number, float, int)) and np.asarray(value).dtype.kind in "fiu"
-    if kind == "index":
-        wanted, is_right = "a whole number from 0 on", checks.is_number(value, int) and value >= 0
-    elif kind == "text" and not axes:
-        wanted, is_right = "a string", isinstance(value, str)
-    elif kind == "text":
-        wanted = "a tuple of names"
-        is_right = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
-    elif kind == "label":
-        wanted = "an array of dates or strings"
-        is_right = isinstance(value, np.ndarray) and value.dtype.kind in "MU"
-    elif kind == "mark":
-        wanted, is_right = "an array of marks from 0 to 2", is_numbers and bool(np.isin(value, [*Mark]).all())
-    elif axes:
-        wanted, is_right = "an array of numbers", is_numbers
-    else:
-        wanted, is_right = "a number", is_numbers
-    if is_right:
-        return ""
-    return wanted
 
 
 def dumped(value: Any, options: dict[str, Any]) -> str:

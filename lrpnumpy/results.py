@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from lrpnumpy.activations import probabilities
 from lrpnumpy.checks import RelevanceWarning, one_of, outside
 from lrpnumpy.encode import Encoded, EncodedRecord
 from lrpnumpy.fields import Record, by_target, taken
@@ -20,7 +19,7 @@ from lrpnumpy.methods.base import Columns, HiddenRows, Request
 from lrpnumpy.methods.propagated import GAP, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
-from lrpnumpy.protocol import InputRows, Results, words_of
+from lrpnumpy.protocol import InputRows, Results
 from lrpnumpy.result import Explanation, Hidden, InputPart, Origin, Span
 from lrpnumpy.verdict import EvidenceList
 
@@ -34,6 +33,7 @@ def trusted(kind: type[Record], **values: Any) -> Record:
     return record
 
 
+@dataclass(eq=False, repr=False)
 class InputColumn:
     """What one input received in all sequences; relevance of features is put together when it is first needed.
 
@@ -41,16 +41,11 @@ class InputColumn:
     of its features, where the model has them, and `parts` the features of chunks with their rows among all.
     """
 
-    def __init__(
-        self,
-        encoded: list[Encoded],
-        names: tuple[str, ...] | None,
-        relevance: np.ndarray,
-        features: np.ndarray | None,
-        parts: Iterable[tuple[np.ndarray, np.ndarray]] = (),
-    ) -> None:
-        self.encoded, self.names, self.relevance = encoded, names, relevance
-        self._features, self._parts, self._lock = features, [*parts], Lock()
+    encoded: list[Encoded]
+    names: tuple[str, ...] | None
+    relevance: np.ndarray
+    features: np.ndarray | None
+    parts: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -60,24 +55,19 @@ class InputColumn:
     @property
     def feature_relevance(self) -> np.ndarray | None:
         """Relevance of every feature, as `relevance` with one more axis, where it is known."""
-        if self._parts:
-            with self._lock:
-                while self._parts:  # each is let go once it is copied: Ctrl-C may come at any time
-                    rows, part = self._parts[-1]
-                    if self._features is None:
-                        self._features = np.zeros((*self.relevance.shape, part.shape[-1]), part.dtype)
-                    self._features[..., rows, :] = part
-                    self._parts.pop()
-        return self._features
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_features": self.feature_relevance, "_parts": [], "_lock": None}
+        parts = self.parts
+        if parts:
+            features = np.zeros((*self.relevance.shape, parts[0][1].shape[-1]), self.relevance.dtype)
+            for rows, part in parts:
+                features[..., rows, :] = part
+            self.features, self.parts = features, ()  # the chunks are let go
+        return self.features
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one, relevance, features = self.encoded[k], self.relevance, self._features
+        one, relevance, features = self.encoded[k], self.relevance, self.features
         values, labels = one.values, one.labels
-        if self._parts:
+        if self.parts:
             features = self.feature_relevance
         if len(self.encoded) > 1:
             steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
@@ -107,7 +97,7 @@ def _starts(encoded: Iterable[Encoded]) -> np.ndarray:
     return np.array([0, *accumulate(one.length for one in encoded)], np.int64)
 
 
-Chunks = Sequence[tuple[np.ndarray, Columns]]  # results of some sequences, with their positions among all
+Chunks = Sequence[tuple[np.ndarray, Columns]]  # results of some sequences, with their positions; a later one replaces
 
 
 def gathered(
@@ -117,7 +107,7 @@ def gathered(
     inputs, single, N = {}, {}, len(encoded)  # type: ignore[var-annotated]
     lead = (model.outputs,) * every_class
     if N == 1:
-        columns = chunks[0][1]
+        columns = chunks[-1][1]
         scores, targets, books = columns.scores, columns.targets, columns.books
     else:
         scores, targets = np.empty((N, model.outputs), model.dtype), np.empty((*lead, N), np.int64)
@@ -141,26 +131,27 @@ def gathered(
             column = single.setdefault(name, [None] * N)
             for k, value in zip(positions.tolist(), values, strict=True):
                 column[k] = value
-    return Explanations(model, request, encoded, inputs, scores, targets, books, single, computed)
+    main, places = inputs[model.main], range(N)
+    return Explanations(model, request, encoded, inputs, scores, targets, books, single, computed, main, places)
 
 
 def _gathered_input(
     model: Model, name: str, encoded: list[EncodedRecord], chunks: Chunks, lead: tuple[int, ...]
 ) -> InputColumn:
     """What one input received, from all chunks; padding, which the network skips, has 0."""
-    of_input, names, is_padded = [], model.inputs[name].features, False
+    of_input, names, padded = [], model.inputs[name].features, False
     for record in encoded:
         of_input.append(record[name])
-        is_padded |= record[name].kept is not None
-    if len(encoded) == 1 and not is_padded:
-        got = chunks[0][1].inputs[name]
+        padded |= record[name].kept is not None
+    if len(encoded) == 1 and not padded:
+        got = chunks[-1][1].inputs[name]
         return InputColumn(of_input, names, got.relevance, got.feature_relevance)
     starts, parts = _starts(of_input), []
     relevance = np.zeros((*lead, int(starts[-1])), model.dtype)
     for positions, columns in chunks:
         got = columns.inputs[name]
         rows = starts[positions].take(got.batch.owner) + got.batch.step
-        if is_padded:
+        if padded:
             rows = np.concatenate([of_input[k].seen + starts[k] for k in positions])[got.batch.rows]
         relevance[..., rows] = got.relevance
         if got.feature_relevance is not None:
@@ -168,6 +159,7 @@ def _gathered_input(
     return InputColumn(of_input, names, relevance, None, parts)
 
 
+@dataclass(eq=False, repr=False)
 class Explanations(Results):
     """The explanations of several sequences, computed as one ragged batch; each is made when it is asked for.
 
@@ -179,25 +171,23 @@ class Explanations(Results):
     whether all classes are explained.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        request: Request,
-        encoded: list[EncodedRecord],
-        inputs: dict[str, InputColumn],
-        scores: np.ndarray,
-        targets: np.ndarray,
-        books: np.ndarray | None,
-        single: dict[str, list[Any]],
-        computed: str,
-        places: Sequence[int] | None = None,
-    ) -> None:
-        self.model, self.request, self.encoded, self.inputs = model, request, encoded, inputs
-        self.scores, self.targets, self.books, self.single = scores, targets, books, single
-        self.computed, self.main = computed, inputs[model.main]  # what the first of the inputs received
-        self.every_class = targets.ndim == 2
-        self.places: Sequence[int] = range(len(encoded)) if places is None else places  # among all, of a slice
-        self._explains_predicted = False  # whether each explains the class that is predicted, as nobody named one
+    model: Model
+    request: Request
+    encoded: list[EncodedRecord]
+    inputs: dict[str, InputColumn]
+    scores: np.ndarray = field()  # in place of the property of any results
+    targets: np.ndarray = field()
+    books: np.ndarray | None
+    single: dict[str, list[Any]]
+    computed: str
+    main: InputColumn  # what the first of the inputs received
+    places: Sequence[int]  # of a slice: the numbers of its results among all
+    _explains_predicted: bool = False  # whether each explains the class that is predicted, as nobody named one
+
+    @property
+    def every_class(self) -> bool:
+        """Whether all classes are explained."""
+        return self.targets.ndim == 2
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -226,20 +216,15 @@ class Explanations(Results):
         found = self.main
         if input is not None:
             found = self.inputs[one_of(input, "input", tuple(self.inputs))]
-        features = found.names
-        if features is None and found.encoded:
-            features = found.encoded[0].features
-        return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features)
+        features = found.names or (found.encoded[0].features if found.encoded else None)
+        tokens = [one.tokens for one in found.encoded]
+        return InputRows(np.diff(found.starts), found.relevance, found.feature_relevance, features, tokens)
 
     def _explained_for(self, target: int | str) -> Explanations:
         """The same sequences explained for one class, or for "all"."""
         from lrpnumpy.explain import run
 
         return run(self.model, self.encoded, self.request, target, None, None)
-
-    def _tokens(self, input: str) -> list[str] | None:
-        """The words of an `input` in all results, one behind the other; None where it has none."""
-        return words_of([one.tokens for one in self.inputs[input].encoded])
 
     @cached_property
     def ledger(self) -> dict[str, np.ndarray]:
@@ -251,22 +236,14 @@ class Explanations(Results):
     @cached_property
     def explained_steps(self) -> np.ndarray:
         """(N,) the step whose prediction is explained: the last that is not padding, unless another was asked for."""
-        step: Any = self.request.step if self.model.every else -1
+        step: Any = self.request.step if self.model.every and self.request.newest is None else -1
         every = zip(self.places, self.main.encoded, strict=True)
-        if self.request.newest is not None:
-            step = -1
         return np.array([one.seen[k if step == "all" else step] for k, one in every])
 
     @property
     def dates(self) -> list[Any]:
         """Label of the last step of each sequence, or None."""
         return [taken(one.labels, -1) for one in self.main.encoded]
-
-    @cached_property
-    def probabilities(self) -> np.ndarray | None:
-        """(N, C), where the model has any."""
-        with np.errstate(all="ignore"):
-            return probabilities(self.model.output, self.scores)
 
     def evidence(self) -> EvidenceList:
         """What experiments say about each of them, computed as one batch and kept; see `Explanation.evidence`."""
@@ -276,20 +253,18 @@ class Explanations(Results):
 
     def _some(self, places: Sequence[int]) -> Explanations:
         chosen = [*places]
-        found = Explanations(
-            self.model,
-            self.request,
-            [self.encoded[k] for k in chosen],
-            {name: one.some(chosen) for name, one in self.inputs.items()},
-            self.scores[chosen],
-            self.targets[..., chosen],
-            taken(self.books, (..., chosen)),
-            {name: [values[k] for k in chosen] for name, values in self.single.items()},
-            self.computed,
-            [self.places[k] for k in chosen],
+        inputs = {name: one.some(chosen) for name, one in self.inputs.items()}
+        return replace(
+            self,
+            encoded=[self.encoded[k] for k in chosen],
+            inputs=inputs,
+            main=inputs[self.model.main],
+            scores=self.scores[chosen],
+            targets=self.targets[..., chosen],
+            books=taken(self.books, (..., chosen)),
+            single={name: [values[k] for k in chosen] for name, values in self.single.items()},
+            places=[self.places[k] for k in chosen],
         )
-        found._explains_predicted = self._explains_predicted
-        return found
 
     def _one(self, k: int) -> Explanation:
         model, request = self.model, self.request
@@ -298,16 +273,14 @@ class Explanations(Results):
             options["step"] = self.places[k]
         for name, column in self.inputs.items():
             inputs[name] = column.of(k)
-        scores, record, target = self.scores[k], self.encoded[k], "all"
+        scores, record = self.scores[k], self.encoded[k]
         if len(self.encoded) > 1:  # copies, which do not keep the others in memory
             scores, record = scores.copy(), {name: one.copied() for name, one in record.items()}
-        if not self.every_class:
-            target = int(self.targets[k])  # type: ignore[assignment]
         found = trusted(
             Explanation,
             inputs=inputs,
             scores=scores,
-            target=target,
+            target="all" if self.targets.ndim == 2 else int(self.targets[k]),
             method=request.method.name,
             activation=model.output,
             classes=model.classes,
@@ -319,11 +292,10 @@ class Explanations(Results):
         # No experiment can test an explanation of which `through` or `newest` leaves only a part.
         if getattr(request.method, "through", None) is None and request.newest is None:
             vars(found)["source"] = Origin(model, record, request)
-        for name, values in self.single.items():
-            if name in ("hidden", "players", "tested", "computed"):
-                vars(found)[name] = values[k]
-            elif name == "spans":
-                vars(found)["spans"] = self._phrases(k)
+        for name in {"hidden", "players", "tested", "computed"} & self.single.keys():
+            vars(found)[name] = self.single[name][k]
+        if "spans" in self.single:
+            vars(found)["spans"] = self._phrases(k)
         return found
 
     def _ledger(self, k: int) -> AnyLedger | None:
@@ -356,35 +328,32 @@ class Explanations(Results):
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""
-        if np.count_nonzero(is_finite := np.isfinite(self.relevance)) < is_finite.size:
+        is_finite = np.isfinite(self.relevance)
+        if not is_finite.all():
             k = int(np.searchsorted(self.starts, np.argwhere(~is_finite)[0][-1], side="right")) - 1
             return f"relevance of sequence {k} is not finite ({self._settings()})"
         if not self.ledger:
             return None
         missed, huge = self._missed_and_huge()
-        score = explained(self.scores, self.targets, self.request.versus)
-        if self.request.method.kind == "reference" and np.count_nonzero(missed):
-            ledger = self.ledger
-            unit = unit_of(ledger["score"], ledger["reference"], self.request.versus)[missed]
+        ledger, versus = self.ledger, self.request.versus
+        score = explained(self.scores, self.targets, versus)
+        if self.request.method.kind == "reference" and missed.any():
+            unit = unit_of(ledger["score"], ledger["reference"], versus)[missed]
             gap = np.maximum(abs(ledger["gap"]), abs(ledger["score"] - score))[missed] / unit
             error = np.maximum(gap, ledger["error"][missed] / unit)
             return (
                 f"relevances miss f(x) - f(reference) by up to {np.max(gap):.2g} of it, and single features their "
                 f"values by up to {np.max(error):.2g} of it, for {self._count(missed)}"
             )
-        if np.count_nonzero(missed):
-            gap = abs(self.ledger["total"] - score)[missed] / np.maximum(abs(score[missed]), np.finfo(score.dtype).tiny)
-            close = "" if self.request.versus is None else ", or the two scores are almost equal"
-            return (
-                f"numerically unstable here, so the result is meaningless: the ledger misses the score by up to "
-                f"{100 * np.max(gap):.2g} % for {self._count(missed)} ({self._settings()}{close})"
-            )
-        if np.count_nonzero(huge):
-            return (
-                f"numerically unstable here, so the result is meaningless: relevance inside the network is more than "
-                f"{TOO_LARGE:.0e} times the score for {self._count(huge)} ({self._settings()})"
-            )
-        return None
+        if missed.any():
+            gap = abs(ledger["total"] - score)[missed] / np.maximum(abs(score[missed]), np.finfo(score.dtype).tiny)
+            what = f"the ledger misses the score by up to {100 * np.max(gap):.2g} % for {self._count(missed)}"
+        elif huge.any():
+            what = f"relevance inside the network is more than {TOO_LARGE:.0e} times the score for {self._count(huge)}"
+        else:
+            return None
+        close = "" if versus is None else ", or the two scores are almost equal"
+        return f"numerically unstable here, so the result is meaningless: {what} ({self._settings()}{close})"
 
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
         """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""
@@ -413,9 +382,7 @@ class Explanations(Results):
 
     def _settings(self) -> str:
         eps = getattr(self.request.method, "eps", None)
-        if eps is None:
-            return "the input or the weights are too large"
-        return f"eps={eps:g}"
+        return "the input or the weights are too large" if eps is None else f"eps={eps:g}"
 
     @staticmethod
     def _count(which: np.ndarray) -> str:

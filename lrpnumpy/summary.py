@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,14 +69,6 @@ class Summary:
         return (reached < reached[:, -1:] / 2).sum(axis=1) + 1
 
     @door
-    def group(self, name: Any) -> Summary:
-        """The summary of the group `name` alone."""
-        name = str(name) if isinstance(name, Hashable) else shown(name)
-        k = self.groups.index(one_of(name, "group", self.groups))
-        arrays = {key: getattr(self, key)[k : k + 1] for key in ("counts", "mean", "positive", "error")}
-        return replace(self, groups=(name,), left_out=0, **arrays)
-
-    @door
     def to_frame(self, by: str | None = None) -> pd.DataFrame:
         """A pandas frame: one row per group, lag and feature; with `by` "feature" or "lag" summed over the other."""
         pandas = library("pandas", "to_frame")
@@ -86,13 +78,13 @@ class Summary:
             "lag": range(self.mean.shape[1]),
             "feature": [*map(encodable, self.features)],
         }
-        summed = tuple(k for k, name in enumerate(axes) if by is not None and name not in ("group", by))
-        kept = {name: values for k, (name, values) in enumerate(axes.items()) if k not in summed}
-        found = {kind: getattr(self, kind).sum(axis=summed).ravel() for kind in KINDS}
+        index = pandas.MultiIndex.from_product(axes.values(), names=[*axes])
+        frame = pandas.DataFrame({kind: getattr(self, kind).ravel() for kind in KINDS}, index)
+        if by is not None:
+            frame = frame.groupby(["group", by], sort=False).sum()
         if by == "feature":
-            found["error"] = self.error.ravel()
-        index = pandas.MultiIndex.from_product(kept.values(), names=[*kept])
-        return pandas.DataFrame(found, index).reset_index()
+            frame["error"] = self.error.ravel()
+        return frame.reset_index()
 
     def to_xarray(self) -> xr.Dataset:
         """A dataset of xarray with the dimensions group, lag and feature."""
@@ -145,8 +137,8 @@ class Sums:
         D = len(self.features)
         self.numbers: dict[str, int] = {}  # of the groups
         self.tokens: dict[str, int] = {}
-        self.total, self.positive = np.zeros((0, 1, D)), np.zeros((0, 1, D))  # (G, L, D)
-        self.size, self.square = np.zeros((0, 1, D)), np.zeros((0, 1, D))  # (G, 1 or L, D) of |relevance| of each one
+        self.steps = np.zeros((2, 0, 1, D))  # (2, G, L, D) of relevance, and of what is positive
+        self.sizes = np.zeros((2, 0, 1, D))  # (2, G, 1 or L, D) of |relevance| of each explanation, and of its square
         self.counts, self.left_out = np.zeros(0, np.int64), 0
 
     def add(
@@ -179,14 +171,12 @@ class Sums:
         kept = fine[owner]
         if not self.by_token and (place < 0).any():
             if values[kept & (place < 0)].any():
-                raise LrpError(
-                    "a summary by lag needs predictions of the last step; these have steps after the prediction."
-                )
+                raise LrpError("a summary by lag needs predictions of the last step, got steps after the prediction.")
             kept &= place >= 0
         values, place, owner = values[kept], place[kept], owner[kept]
         self._grow(max(int(place.max(initial=0)) + 1, len(self.tokens)))
         self.counts += np.bincount(group[fine], minlength=len(self.counts))
-        G, L, _ = self.total.shape
+        L = self.steps.shape[2]
         index = group[owner] * L + place
         # Magnitudes are summed over the steps of one explanation before they are squared: of words, those of one token.
         inverse, into = owner, group
@@ -195,29 +185,24 @@ class Sums:
             into = group[pairs // L] * L + pairs % L
         for d in range(values.shape[1]):
             column = values[:, d]
-            self.total[..., d] += np.bincount(index, column, G * L).reshape(G, L)
-            self.positive[..., d] += np.bincount(index, np.maximum(column, 0), G * L).reshape(G, L)
             size = np.bincount(inverse, abs(column), len(into))
-            self.size[..., d] += np.bincount(into, size, self.size[..., d].size).reshape(self.size.shape[:2])
-            self.square[..., d] += np.bincount(into, size**2, self.size[..., d].size).reshape(self.size.shape[:2])
+            added = ((self.steps, index, (column, np.maximum(column, 0))), (self.sizes, into, (size, size**2)))
+            for sums, where, several in added:
+                for total, one in zip(sums[..., d], several, strict=True):
+                    total += np.bincount(where, one, total.size).reshape(total.shape)
 
     def _numbered(self, names: Sequence[Any] | None, count: int) -> np.ndarray:
         """(n,) number of the group of each explanation; a new name receives the next one."""
-        if names is None:
-            self.numbers.setdefault(ALL, 0)
-            return np.zeros(count, np.int64)
-        numbers = self.numbers
-        return np.array([numbers.setdefault(str(name), len(numbers)) for name in names], np.int64)
+        every, numbers = [ALL] * count if names is None else names, self.numbers
+        return np.array([numbers.setdefault(str(name), len(numbers)) for name in every], np.int64)
 
     def _grow(self, places: int) -> None:
         """Make room for more groups, and for more lags or tokens."""
-        G, L, _ = self.total.shape
-        more = ((0, len(self.numbers) - G), (0, max(0, places - L)), (0, 0))
-        self.total, self.positive = np.pad(self.total, more), np.pad(self.positive, more)
-        if not self.by_token:
-            more = (more[0], (0, 0), (0, 0))
-        self.size, self.square = np.pad(self.size, more), np.pad(self.square, more)
-        self.counts = np.pad(self.counts, more[0])
+        _, G, L, _ = self.steps.shape
+        groups, more = (0, len(self.numbers) - G), (0, max(0, places - L))
+        self.steps = np.pad(self.steps, ((0, 0), groups, more, (0, 0)))
+        self.sizes = np.pad(self.sizes, ((0, 0), groups, more if self.by_token else (0, 0), (0, 0)))
+        self.counts = np.pad(self.counts, groups)
 
     def summary(
         self, method: str, output_unit: str | None, order: Sequence[str] | None = None, target: str = ""
@@ -228,7 +213,7 @@ class Sums:
         known = [name for name in order or sorted(self.numbers, key=_sort_key) if name in self.numbers]
         some = [self.numbers[name] for name in known if self.counts[self.numbers[name]]]
         n = self.counts[some][:, None, None]
-        total, positive, size, square = (one[some] / n for one in (self.total, self.positive, self.size, self.square))
+        total, positive, size, square = (one[some] / n for sums in (self.steps, self.sizes) for one in sums)
         features = self.features
         if self.by_token:  # tokens are the features, and there is one lag
             total, positive, size, square = (one.swapaxes(1, 2) for one in (total, positive, size, square))

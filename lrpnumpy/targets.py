@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown
+from lrpnumpy.checks import LrpError, entries, one_of, position
 from lrpnumpy.result import Explanation
 
 PREDICTED = "predicted"
@@ -42,19 +42,12 @@ def wanted_classes(e: Explanation, target: Any, what: str) -> list[int]:
     if isinstance(target, str):
         return [names.index(one_of(target, f"{what}: target", (*names, PREDICTED)))]
     if target is not None:
-        if not is_number(target, int) or not 0 <= target < count:
-            raise LrpError(f"{what}: target must be a class from 0 to {count - 1} or a name, got {shown(target)}.")
-        return [int(target)]
+        return [position(target, f"{what}: target", count)]
     if count == 2 and not e.is_regression:
         return [1]
     if count > MOST:
         raise LrpError(f"{what}: {count} classes are too many for a panel each; pass target=…, one of them.")
     return [*range(count)]
-
-
-def is_mixed(e: Explanation, target: Any) -> bool:
-    """Whether predicted classes are to be mixed; a class may have that name."""
-    return isinstance(target, str) and target == PREDICTED and PREDICTED not in class_names(e)
 
 
 def listed(many: Iterable[Explanation], what: str) -> Sequence[Explanation]:
@@ -80,7 +73,7 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     if not isinstance(first, Explanation):
         raise LrpError(f"{what}: got {type(first).__name__}; pass explanations from explain or explain_all.")
     names, every_class = class_names(first), first.target == "all"
-    if is_mixed(first, target):
+    if isinstance(target, str) and target == PREDICTED and PREDICTED not in names:  # a class may have that name
         return [Panel(MIXED, many, -1 if every_class else None, everywhere)]
     if every_class:
         return [Panel(names[c], many, c, everywhere) for c in wanted_classes(first, target, what)]
@@ -91,9 +84,9 @@ def panels(many: Iterable[Explanation], target: Any, what: str) -> list[Panel]:
     if target is None and given and len({*explained}) == 1:
         return [Panel(names[explained[0]], many, None, everywhere)]
     wanted = wanted_classes(first, target, what)
-    if {*explained} == {*wanted} and len(wanted) == 1:
+    if len(wanted) == 1 and {*explained} == {*wanted}:
         return [Panel(names[wanted[0]], many, None, everywhere)]
-    if hasattr(many, "_explained_for") and len(wanted) == 1:
+    if len(wanted) == 1 and hasattr(many, "_explained_for"):
         return [Panel(names[wanted[0]], many._explained_for(wanted[0]), None, everywhere)]
     if hasattr(many, "_explained_for"):
         again = many._explained_for("all")

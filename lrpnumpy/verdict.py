@@ -48,7 +48,7 @@ class Evidence:
     agreement: float = result_field(kind="value")
     interaction: float = result_field(kind="value")  # how far changes together are from the sum of single ones
     text: str = result_field(kind="text")  # what fails, or why there is no verdict; empty where it passes
-    experiments: Experiments = result_field(kind="record")  # what was replaced, claimed and measured
+    experiments: Experiments = result_field(kind="record", of=[Experiments])  # what was replaced, claimed and measured
     better: str | None = result_field(kind="text", default=None)  # where it fails, a method that passes
 
     def __post_init__(self) -> None:

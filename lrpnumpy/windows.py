@@ -54,8 +54,7 @@ def explain_windows(
         windows.at("2005-04-03")  # the explanation of the window that ends on this day
         windows.average()         # which days mattered on average
     """
-    if length is None:
-        length = model.window
+    length = model.window if length is None else length
     if length is None:
         raise LrpError("length is missing, and the model does not carry the window it was trained on; pass length=....")
     length, stride = whole(length, "length", 1), whole(stride, "stride", 1)
@@ -64,7 +63,8 @@ def explain_windows(
         raise LrpError(f"length must be {pads.pop()}, to which inputs of this model are padded, got {length}.")
     if fill is not None:
         series = filled(series, fill, "series")
-    record = encode(_without_padding(model), series, "series")
+    unpadded = {name: replace(port, pad=None) for name, port in model.inputs.items()}
+    record = encode(replace(model, inputs=unpadded) if pads else model, series, "series")
     in_order([record], "series")
     steps = {name: one.length for name, one in record.items() if model.inputs[name].steps or name == model.main}
     if len({*steps.values()}) > 1:
@@ -81,13 +81,6 @@ def explain_windows(
         model, target = unit_target(model, target)
     request = asked.request(model, method, unit, versus, step, options)
     return Windows(record, starts, length, run(model, encoded, request, target, None, threads, progress))
-
-
-def _without_padding(model: Model) -> Model:
-    """The model for series that are not to be cut."""
-    if all(port.pad is None for port in model.inputs.values()):
-        return model
-    return replace(model, inputs={name: replace(port, pad=None) for name, port in model.inputs.items()})
 
 
 def _window(record: Encoded, start: int, stop: int) -> Encoded:
@@ -141,10 +134,6 @@ class Windows(Results):
         """The same windows explained for one class, or for "all"."""
         return Windows(self.inputs, self.starts, self.length, self.explanations._explained_for(target))
 
-    def _tokens(self, input: str) -> list[str] | None:
-        """The words of an `input` in all windows, one behind the other; None where it has none."""
-        return self.explanations._tokens(input)
-
     def _one(self, k: int) -> Explanation:
         return self.explanations._one(k)
 
@@ -179,19 +168,14 @@ class Windows(Results):
     def at(self, label: Any) -> Explanation:
         """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
         labels = self.labels
-        if hasattr(label, "__len__") and not isinstance(label, str):
-            raise LrpError(f"at: got {shown(label)}; pass one label.")
         if labels is None or is_number(label, int):
-            found = np.flatnonzero(self.ends == label)
+            is_at = self.ends == label
         else:
-            found = np.flatnonzero(labels == _like(labels, label))
-        if not len(found):
+            is_at = labels == _like(labels, label)
+        if np.shape(is_at) != self.ends.shape or not is_at.any():
             known = self.ends if labels is None else tables.shown(labels)
-            raise LrpError(
-                f"at: no window ends at {shown(label)}; pass the last step of a window, from {known[0]} to {known[-1]}"
-                + (f", every {self.starts[1]} steps." if len(self) > 1 and self.starts[1] > 1 else ".")
-            )
-        return self[int(found[-1])]
+            raise LrpError(f"at: no window ends at {shown(label)}; pass a last step, from {known[0]} to {known[-1]}.")
+        return self[int(np.flatnonzero(is_at)[-1])]
 
     @property
     def counts(self) -> np.ndarray:
@@ -207,10 +191,9 @@ class Windows(Results):
         if not found.every_class and len({*found.targets.tolist()}) > 1:
             raise LrpError("average: the windows explain several classes; pass target=... to explain one.")
         counts, rows, whole = np.maximum(self.counts, 1), self.received(), self.series
-        features = None
-        if rows.feature_relevance is not None:
-            features = self._on_axis(rows.feature_relevance, -2) / counts[:, None]
-        relevance = self._on_axis(rows.relevance) / counts
+        features, relevance = rows.feature_relevance, self._on_axis(rows.relevance) / counts
+        if features is not None:
+            features = self._on_axis(features, -2) / counts[:, None]
         part = InputPart(relevance, features, first.features, whole.tokens, whole.values, whole.labels, whole.marks)
         return replace(
             first,

@@ -19,7 +19,7 @@ from lrpnumpy.ledgers import LEDGERS
 from lrpnumpy.readback import read_record
 from lrpnumpy.result import Explanation, InputPart, Mark
 from lrpnumpy.results import Explanations, InputColumn
-from lrpnumpy.verdict import Evidence, Experiments
+from lrpnumpy.verdict import Evidence
 
 OF_STEPS = ("relevance", "feature_relevance", "marks")  # arrays that every input has
 SHAPES = "/shapes"
@@ -111,7 +111,7 @@ class PartFile:
             scores=self._field("scores", k),
             target="all" if target < 0 else target,
             ledger=self._ledger(k),
-            tested=optional(lambda found: read_record(found, Evidence, {"experiments": Experiments}), tested),
+            tested=optional(lambda found: read_record(found, (Evidence,)), tested),
             computed=self.text["computed"][k],
         )
 

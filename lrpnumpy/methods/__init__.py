@@ -17,37 +17,11 @@ from lrpnumpy.methods.propagated import LRP, Gradient
 from lrpnumpy.methods.shapley import Shapley
 from lrpnumpy.rules import RULES, Rule
 
-__all__ = [
-    "CD",
-    "COSTLY",
-    "LRP",
-    "METHODS",
-    "UNSTABLE",
-    "DeepLIFT",
-    "Gradient",
-    "IntegratedGradients",
-    "Method",
-    "Occlusion",
-    "Shapley",
-    "all_options",
-    "find",
-    "methods",
-]
+__all__ = ["CD", "LRP", "DeepLIFT", "Gradient", "IntegratedGradients", "Method", "Occlusion", "Shapley"]
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Gradient(),
-        Gradient(times_input=True),
-        Occlusion(),
-        Occlusion("probability"),
-        *map(LRP, RULES),
-        CD(),
-        DeepLIFT(),
-        IntegratedGradients(),
-        Shapley(),
-    )
-}
+_ALL: list[Method] = [Gradient(), Gradient(times_input=True), Occlusion(), Occlusion("probability"), *map(LRP, RULES)]
+_ALL += [CD(), DeepLIFT(), IntegratedGradients(), Shapley()]
+METHODS = {method.name: method for method in _ALL}
 UNSTABLE = ("lrp-prop", "lrp-abs", "lrp-half")  # which often fail their evidence
 WIDTH = 100  # columns of the table of methods
 COSTLY = ("shapley",)  # whose cost doubles with every player: left out where nobody names the methods
@@ -111,6 +85,6 @@ def find(method: Any) -> Method:
         raise LrpError(f"method must be a name, or a record such as lrp.LRP(), got {got}.")
     if method not in METHODS:
         near = suggested(method, METHODS, OTHER_NAMES)
-        known = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."
-        raise LrpError(f"unknown method {method!r}; {known}")
+        advice = f"did you mean {near!r}?" if near else f"the methods are {', '.join(METHODS)}."
+        raise LrpError(f"unknown method {method!r}; {advice}")
     return METHODS[method]

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 import numpy as np
 
 from lrpnumpy import meant
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError
 from lrpnumpy.encode import EncodedRecord
 from lrpnumpy.fields import joined, result_field
 from lrpnumpy.layers.base import Keep
@@ -56,11 +56,8 @@ def suggested(name: str, known: Iterable[str], other_names: Mapping[str, str]) -
 
 def unknown_option(name: str, what: str, known: Iterable[str]) -> LrpError:
     """The error for an option that a method does not have, with the one that was probably meant."""
-    near, advice = suggested(name, known, OTHER_NAMES), "it has no options."
-    if near is not None:
-        advice = f"did you mean {near}?"
-    elif known:
-        advice = f"its options are {', '.join(known)}."
+    near = suggested(name, known, OTHER_NAMES)
+    advice = f"did you mean {near}?" if near else f"its options are {', '.join(known) or 'none'}."
     return LrpError(f"unknown option {name!r} for {what}; {advice}")
 
 
@@ -68,13 +65,6 @@ def documented(doc: str) -> dict[str, str]:
     """The entries of a docstring by name: "eps: the stabilizer."; further lines of an entry are indented."""
     entries = re.findall(r"^(\w+): (.*(?:\n +.*)*)", doc, re.MULTILINE)
     return {name: " ".join(text.split()).removesuffix(".") for name, text in entries}
-
-
-def is_switch(value: Any, name: str) -> bool:
-    """`value`, if it is true or false."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise LrpError(f"{name} must be True or False, got {shown(value)}.")
-    return bool(value)
 
 
 class Option(NamedTuple):
@@ -87,13 +77,11 @@ class Option(NamedTuple):
 
 
 def _option(default: Any, text: str, hint: Any) -> Option:
-    kinds = get_args(hint) or (hint,)
+    kinds: Any = get_args(hint) or (hint,)
     if get_origin(hint) is Literal:
         return Option(default, text, "choice", kinds)
-    for kind, name in ((str, "text"), (float, "number"), (int, "whole")):
-        if kind in kinds:
-            return Option(default, text, name)  # type: ignore[arg-type]
-    return Option(default, text, "")
+    known: Any = {str: "text", float: "number", int: "whole"}
+    return Option(default, text, next((name for kind, name in known.items() if kind in kinds), ""))
 
 
 class Method(ABC):
@@ -148,9 +136,7 @@ class Method(ABC):
             if name not in known:
                 raise unknown_option(name, self.name, known)
             if name in self._given:
-                raise LrpError(
-                    f"{name} is given twice, in the {type(self).__name__} record and in the call; leave one out."
-                )
+                raise LrpError(f"{name} is given twice, in lrp.{type(self).__name__} and in the call; leave one out.")
         return replace(self, **given)  # type: ignore[type-var]
 
     def prepare(self, model: Model, unit: Unit) -> Any:
@@ -169,10 +155,7 @@ class Method(ABC):
         """(R, D) of each input: what differences from 0 or a reference are multiplied by, of a `question` and its
         `targets`; an error for a method without multipliers.
         """
-        raise LrpError(
-            f"method must be gradient-x-input, an LRP, deeplift or integrated-gradients, which multiply the input, to "
-            f"divide relevance among parts of the input, got {self.name}."
-        )
+        raise LrpError(f"method must multiply the input, like an LRP, deeplift or gradient-x-input, got {self.name}.")
 
     def settings(self, plan: Any) -> dict[str, Any]:
         """The options for the record of a result; `plan` is what `prepare` returned."""
@@ -242,11 +225,6 @@ class Columns:
 
 
 @cache
-def _places(count: int) -> np.ndarray:
-    return np.arange(count)
-
-
-@cache
 def _ones(count: int, dtype: np.dtype) -> np.ndarray:
     return np.ones(count, dtype)
 
@@ -270,7 +248,7 @@ class Question(NamedTuple):
 
         It has the shape of all scores.
         """
-        start, every = np.zeros(values.shape, values.dtype), _places(len(targets))
+        start, every = np.zeros(values.shape, values.dtype), np.arange(len(targets))
         start[every, targets] = values[every, targets]
         if self.request.versus is not None:
             start[:, self.request.versus] -= values[:, self.request.versus]
@@ -301,11 +279,7 @@ class Question(NamedTuple):
 
     def received(self, columns: Columns) -> np.ndarray:
         """(n,) the relevance of all inputs of each record."""
-        first, *others = columns.inputs.values()
-        total = first.batch.sums(first.relevance)
-        for other in others:
-            total = total + other.batch.sums(other.relevance)
-        return total
+        return sum(one.batch.sums(one.relevance) for one in columns.inputs.values())  # type: ignore[return-value]
 
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
@@ -313,21 +287,20 @@ class Question(NamedTuple):
         return out if self.request.versus is None else out - values[..., self.request.versus]
 
 
-def answer(
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    targets: Any,
-    spans: list[np.ndarray] | None,
-    positions: np.ndarray,
-    whole: Trace | SequenceWindows | None = None,
-) -> Columns:
-    """All results of one packed batch; `positions` say which sequences they are, for errors.
+class PackedRecords(NamedTuple):
+    """Records of a request, as one packed batch."""
 
-    `targets` is one class for each, None for the predicted ones, or "all". `whole` is the pass of a sequence that all
-    of them are the beginning of, or the windows that they are.
-    """
-    question = question_of(model, x, request, positions, spans, whole)
+    x: dict[str, Packed]  # by input
+    positions: np.ndarray  # (n,) which records of the request they are
+    targets: Any = None  # (n,) classes; None for the predicted ones, or "all"
+    spans: list[np.ndarray] | None = None  # phrases (V, 2) of each record
+    # the forward pass of a sequence that all of them are the beginning of, or the windows that they are
+    whole: Trace | SequenceWindows | None = None
+
+
+def answer(model: Model, request: Request, records: PackedRecords) -> Columns:
+    """All results of one packed batch."""
+    question, targets = question_of(model, request, records), records.targets
     scores = question.scores
     if isinstance(targets, str):
         return joined(request.method.run(question, [np.full(len(scores), c) for c in range(model.outputs)]))
@@ -336,30 +309,22 @@ def answer(
         if request.versus is not None and (same := np.flatnonzero(targets == request.versus)).size:
             raise LrpError(
                 f"versus must be another class than the one explained, got {request.versus}, which is what the model "
-                f"predicts for sequence {positions[same[0]]}; say target=… as well."
+                f"predicts for sequence {records.positions[same[0]]}; say target=… as well."
             )
     return request.method.run(question, [targets])[0]
 
 
-def question_of(
-    model: Model,
-    x: dict[str, Packed],
-    request: Request,
-    positions: np.ndarray,
-    spans: list[np.ndarray] | None = None,
-    whole: Trace | SequenceWindows | None = None,
-) -> Question:
-    """The forward pass of one packed batch with the request; the arguments are those of `answer`."""
-    step = request.step
+def question_of(model: Model, request: Request, records: PackedRecords) -> Question:
+    """The forward pass of one packed batch with the request."""
+    step, x, whole = request.step, records.x, records.whole
     if isinstance(whole, SequenceWindows):
         trace, step = forward(model, x, request.keep, whole), -1
     else:
         trace = (whole and spread(whole, x)) or forward(model, x, request.keep)
-    rows, scores = None, trace.output.rows
-    if model.every:
-        rows = _explained_rows(trace, step, positions)
-        scores = scores[rows]
-    return Question(trace, request, rows, scores, spans)
+    if not model.every:
+        return Question(trace, request, None, trace.output.rows, records.spans)
+    rows = _explained_rows(trace, step, records.positions)
+    return Question(trace, request, rows, trace.output.rows[rows], records.spans)
 
 
 def _explained_rows(trace: Trace, step: int | str, positions: np.ndarray) -> np.ndarray:

@@ -35,9 +35,8 @@ def phrases_of(trace: Trace, name: str, owner: np.ndarray, start: np.ndarray, st
     """The division of the inputs: what is inside the phrase of this input is relevant, all the rest is not."""
     parts, nowhere = {}, np.zeros_like(start)
     for other, x in trace.inputs.items():
-        delta = np.zeros(x.rows.shape[1], trace.model.dtype)
         a, b = (start, stop) if other == name else (nowhere, nowhere)
-        parts[other] = Split(None, delta, owner, a, b, a)
+        parts[other] = Split(None, np.zeros(x.rows.shape[1], trace.model.dtype), owner, a, b, a)
     return parts
 
 
@@ -78,10 +77,9 @@ def _shares(trace: Trace, parts: dict[str, Split], steps: np.ndarray | None) -> 
     for a, b in groups(trace.input.batch.lengths[owner] * trace.model.row_width, MOST):
         some = parts
         if (a, b) != (0, V):
-            columns = ("owner", "start", "stop", "since")
-            some = {
-                name: part._replace(**{key: getattr(part, key)[a:b] for key in columns}) for name, part in parts.items()
-            }
+            some = {}
+            for name, part in parts.items():
+                some[name] = Split(part.beta, part.delta, *(column[a:b] for column in part[2:]))
         last = dict(decompose_parts(trace, some))[trace.model.scored]
         found = last.beta
         assert found is not None  # the scores are not the input

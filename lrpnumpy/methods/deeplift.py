@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Multiplying, finished, new_entry, reference_of, reference_scores
+from lrpnumpy.methods.reference import Multiplying, finished, new_entry, reference_scores, references_of
 from lrpnumpy.methods.through import Through
-from lrpnumpy.passes import Trace, backward, forward
+from lrpnumpy.passes import Trace, backward
 from lrpnumpy.rules import DEEPLIFT, REFERENCE
 from lrpnumpy.rules.propagation import Entry
 
@@ -58,16 +58,13 @@ class DeepLIFT(Multiplying):
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`: a forward pass for each reference, a backward pass for each `wanted` target."""
-        trace, references = question.trace, question.request.plan
+        trace, count = question.trace, question.scores.dtype.type(len(question.request.plan.each))
         starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
         values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
         entries = [new_entry(question) for _ in wanted]
         scores, uncut = np.zeros_like(question.scores), [np.zeros_like(question.scores[:, 0]) for _ in wanted]
-        count = scores.dtype.type(len(references.each))
         is_partial = self.through is not None or trace.windows is not None
-        for k in range(len(references.each)):
-            x0, windows = reference_of(references, k, trace)
-            reference = forward(trace.model, x0, REFERENCE, windows)
+        for _, _, reference in references_of(question, REFERENCE):
             scores += reference_scores(question, reference.scores) / count
             for sums, start, entry, total in zip(values, starts, entries, uncut, strict=True):
                 found, earlier = differences(trace, start, reference, entry)
@@ -85,12 +82,10 @@ class DeepLIFT(Multiplying):
 
     def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
         """(R, D) of each input: the mean of its multipliers over the references, of a `question` and its `targets`."""
-        trace, references = question.trace, question.request.plan
+        trace, count = question.trace, len(question.request.plan.each)
         start = question.sent_back(np.ones_like(question.scores), targets)
         found = {name: np.zeros_like(x.rows) for name, x in trace.inputs.items()}
-        for k in range(len(references.each)):
-            x0, windows = reference_of(references, k, trace)
-            reference = forward(trace.model, x0, REFERENCE, windows)
+        for _, _, reference in references_of(question, REFERENCE):
             for name, part in backward(trace, start, DEEPLIFT, reference, through=self.through).inputs.items():
-                found[name] += part / len(references.each)
+                found[name] += part / count
         return found

@@ -25,7 +25,7 @@ from lrpnumpy.activations import ACTIVATIONS
 from lrpnumpy.checks import LrpError, non_negative, whole
 from lrpnumpy.layers import LAYERS, Max, MaxPool1D, Record
 from lrpnumpy.methods.base import Columns, Question
-from lrpnumpy.methods.reference import Multiplying, finished, reference_of, reference_scores, unit_of
+from lrpnumpy.methods.reference import Multiplying, finished, reference_scores, references_of, unit_of
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Batch, Packed, at_once
@@ -64,10 +64,8 @@ class IntegratedGradients(Multiplying):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nodes is not None and self.gap is not None:
-            raise LrpError("nodes must be None where a gap is asked for, got both; the gap is measured in any case.")
-        if self.nodes is not None and whole(self.nodes, "nodes", 1) > MOST:
-            raise LrpError(f"nodes must be at most {MOST}, got {self.nodes}.")
+        if self.nodes is not None and (whole(self.nodes, "nodes", 1) > MOST or self.gap is not None):
+            raise LrpError(f"nodes must be at most {MOST}, and None where a gap is given, got {self.nodes}.")
         if self.gap is not None:
             non_negative(self.gap, "gap")
 
@@ -100,11 +98,9 @@ class IntegratedGradients(Multiplying):
                     values[c][name] += part / count
         out = []
         for c, targets in enumerate(wanted):
-            whole = None
+            whole = None if self.through is None else uncut[c]
             if trace.windows is not None:
                 whole = question.combined(question.scores - scores, targets)
-            elif self.through is not None:
-                whole = uncut[c]
             out.append(finished(question, targets, values[c], scores, error=errors[c], whole=whole))
         return out
 
@@ -118,10 +114,9 @@ class IntegratedGradients(Multiplying):
 
     def _integrated(self, question: Question, wanted: list[np.ndarray]) -> Iterator[tuple[Any, ...]]:
         """Of each reference its rows, its scores (n, C), and what `_refined` gives for the `wanted` targets."""
-        trace, references = question.trace, question.request.plan
-        for k in range(len(references.each)):
-            x0, windows = reference_of(references, k, trace)
-            of_reference = reference_scores(question, forward(trace.model, x0, None, windows).scores)
+        trace = question.trace
+        for x0, windows, passed in references_of(question, None):
+            of_reference = reference_scores(question, passed.scores)
             line = Line(trace.model, trace.inputs, x0, trace.windows, windows)
             yield x0, of_reference, _refined(self, question, wanted, line, of_reference)
 
@@ -202,13 +197,13 @@ def integrals(line: Line, starts: list[tuple[np.ndarray, Through | None]], count
 
 def has_kinks(layer: Record) -> bool:
     """Whether the slope of a layer may jump: in a maximum, a relu, or an unknown layer."""
-    if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
-        return True
-    for field in ("activation", "recurrent_activation"):
-        name = getattr(layer, field, None)
-        if name is not None and (name not in ACTIVATIONS or ACTIVATIONS[name].kinks):
-            return True
-    return any(has_kinks(part) for _, part in layer.parts())
+    names = {getattr(layer, field, None) for field in ("activation", "recurrent_activation")} - {None}
+    return (
+        type(layer) not in LAYERS.values()
+        or isinstance(layer, (Max, MaxPool1D))
+        or any(name not in ACTIVATIONS or ACTIVATIONS[name].kinks for name in names)
+        or any(has_kinks(part) for _, part in layer.parts())
+    )
 
 
 def _refined(
@@ -233,10 +228,7 @@ def _refined(
     count, doublings = method.nodes or first_nodes(gap), 0  # how often the nodes are doubled at least
     is_window = line.windows is not None
     if is_window or any(has_kinks(node.layer) for node in trace.model.nodes):
-        if method.nodes is None:
-            count, doublings = max(2, count // 4), 2
-        else:
-            count, doublings = (count + 1) // 2, 1
+        count, doublings = (max(2, count // 4), 2) if method.nodes is None else ((count + 1) // 2, 1)
     change, before = np.zeros((2, len(wanted), n), question.scores.dtype)
     found = integrals(line, starts, count)
     while True:

@@ -100,7 +100,11 @@ def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, st
     windows = trace.windows
     check_steps(rows, trace.inputs[name] if windows is None else windows.inputs[name], name)
     if leaves_out:
-        _check_what_is_left(T, variants.stop - variants.start, model.least[name])
+        least, out = model.least[name], variants.stop - variants.start
+        if (T - out < least).any():
+            k = int(np.argmax(T - out < least))
+            got = f"a phrase of {out[k]} of {T[k]} steps"
+            raise LrpError(f"reference='omit' must leave at least {least}, got {got}; use reference='zero'.")
     scores = np.empty((V, model.outputs), trace.scores.dtype)
     numbers = model.input_size + 4 * model.width
     for a, b in groups(T * numbers if model.row_width else np.full(V, numbers), MOST):
@@ -122,15 +126,6 @@ def _scores(trace: Trace, name: str, variants: Variants, instead: Substitute, st
             found = Change(some.owner, position, position, 0 * position, position, 0, trace.scores[:0])
         scores[a:b] = found.row_at(trace.output, np.arange(b - a), position)
     return scores
-
-
-def _check_what_is_left(T: np.ndarray, out: np.ndarray, least: int) -> None:
-    """Raise unless each variant of T steps has `least` of them left when `out` are left out."""
-    wrong = np.flatnonzero(T - out < least)
-    if len(wrong):
-        count, size = "one step" if least == 1 else f"{least} steps", out[wrong[0]]
-        got = f"all {size}" if size == T[wrong[0]] else f"{size} of {T[wrong[0]]}"
-        raise LrpError(f"reference='omit' must leave at least {count}, got a phrase of {got}; use reference='zero'.")
 
 
 def _change(x: Packed, variants: Variants, instead: np.ndarray, places: np.ndarray, leaves_out: bool) -> Change:
@@ -182,15 +177,10 @@ class Occlusion(Method):
     def prepare(self, model: Model, unit: Unit) -> Substitute:
         """What takes the place of a step of a `model`, if the `unit` has it."""
         if self.of == "probability" and model.output == "linear":
-            raise LrpError(
-                "method 'occlusion-p' must have a model with probabilities, got one whose output is 'linear'; "
-                "use 'occlusion-f', or build the Model with output='sigmoid'."
-            )
+            raise LrpError("method 'occlusion-p' needs a model with probabilities; use 'occlusion-f'.")
         if isinstance(self.reference, str) and self.reference == "omit":
             if unit == "feature":
-                raise LrpError(
-                    "reference='omit' must have unit='step' or None: a step can be left out, a feature cannot."
-                )
+                raise LrpError("reference='omit' must have unit='step' or None: a feature cannot be left out.")
             return Substitute("omit", None, self.tol)
         found = references(model, self.reference, self.data)
         if len(found.each) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,12 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, non_negative, one_of, shown
+from lrpnumpy.checks import LrpError, close_to, non_negative, one_of, shown
 from lrpnumpy.kernels import sums
 from lrpnumpy.layers import LAYERS
-from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS
-from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit, is_switch
+from lrpnumpy.methods.base import Columns, HiddenRows, Method, Question, Unit
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.passes import backward
@@ -51,7 +49,7 @@ class Gradient(Method):
 
     def __post_init__(self) -> None:
         row = ("gradient", "squared partial derivative", "squared norm of the gradient", "Li et al. 2016")
-        if is_switch(self.times_input, "Gradient: times_input"):
+        if self.times_input:
             row = ("gradient-x-input", "partial derivative times value", "gradient times input", "Denil et al. 2015")
         vars(self).update(zip(("name", "description", "conserves", "paper"), row, strict=True))
 
@@ -117,15 +115,11 @@ class LRP(Method):
             raise LrpError(f"LRP: sums must be a dict of layers and sum rules, got {shown(sums)}.")
         for key, one in sums.items():
             if not isinstance(one, SumRule):
-                also = f"; pass {one.__name__}(...)" if isinstance(one, type) else ""
-                raise LrpError(
-                    f"LRP: sums[{key!r}] must be a sum rule such as lrp.rules.Epsilon(0.01), got {shown(one)}{also}."
-                )
+                raise LrpError(f"LRP: sums[{key!r}] must be a rule such as lrp.rules.Epsilon(0.01), got {shown(one)}.")
         eps, gamma = non_negative(self.eps, "LRP: eps"), non_negative(self.gamma, "LRP: gamma")
         if "default" in sums and eps != EPS:
             raise LrpError(f"LRP: eps must be left out where sums has a 'default', got {shown(self.eps)}.")
         one_of(self.attention, "LRP: attention", ("fixed", "attnlrp"))
-        is_switch(self.hidden, "LRP: hidden")
         rules = dict(sums)
         if gamma:
             rules = dict.fromkeys(("Dense", "Conv1D"), Gamma(gamma, eps)) | rules
@@ -141,20 +135,14 @@ class LRP(Method):
 
     def settings(self, plan: Relevance) -> dict[str, Any]:
         """The options for the record of a result, whatever the `plan`."""
-        return {**self._said}
-
-    @cached_property
-    def _said(self) -> dict[str, Any]:
-        found = super().settings(None)
+        found = super().settings(plan)
         if self.sums:
             found["sums"] = ", ".join(f"{key}: {rule}" for key, rule in self.sums.items())
         return found
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
-        if self.product == "all":
-            return f"use a larger eps than {self.eps:g}, or deeplift"
-        return f"use lrp-all, or a larger eps than {self.eps:g}"
+        return f"use a larger eps than {self.eps:g}, or {'deeplift' if self.name == 'lrp-all' else 'lrp-all'}"
 
     def warning(self, problem: str) -> str:
         """The warning for doubtful relevance: rules that give relevance to gates can lose every digit."""
@@ -202,9 +190,8 @@ def resolved(sums: Mapping[str, SumRule], model: Model) -> dict[str, SumRule]:
     known = {"first", "last", "default", *LAYERS, *(key for some in keys.values() for key in some)}
     for key in sums:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, 1)
-            meant = f"did you mean {close[0]!r}?" if close else f"the layers of this model are {', '.join(keys)}."
-            raise LrpError(f"LRP: sums has no layer or type {key!r} to apply to; {meant}")
+            advice = close_to(key, known) or f"; the layers of this model are {', '.join(keys)}."
+            raise LrpError(f"LRP: sums has no layer or type {key!r} to apply to{advice}")
     chosen = {name: next((key for key in some if key in sums), None) for name, some in keys.items()}
     return {name: sums[key] for name, key in chosen.items() if key is not None}
 
@@ -230,12 +217,10 @@ def _close(question: Question, columns: Columns, kept: np.ndarray) -> None:
     books = columns.books = np.zeros((len(ROWS["lrp"]) + len(kept), n), kept.dtype)
     sound = columns.sound = np.empty(n, np.int64)
     first = columns.inputs[question.trace.model.main]
-    if len(columns.inputs) > 1:
-        for one in columns.inputs.values():
-            if one is not first:
-                books[0] += one.batch.sums(one.relevance)
-    if versus is None:
-        versus = -1
+    for one in columns.inputs.values():
+        if one is not first:
+            books[0] += one.batch.sums(one.relevance)
+    versus = -1 if versus is None else versus
     sums.close(
         kept, question.scores, columns.targets, versus, first.relevance, first.batch.owner, *_limits(kept.dtype),
         books, sound,

@@ -6,7 +6,7 @@ A reference is an input that the network's answer is compared with. Relevances a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,12 +15,13 @@ import numpy as np
 from lrpnumpy.checks import LrpError, check_shape, numbers, shown
 from lrpnumpy.encode import Encoded, as_array, encode_all, encode_port
 from lrpnumpy.inputs import Input
+from lrpnumpy.layers.base import Keep
 from lrpnumpy.methods.base import Columns, Method, Question, Request, Unit
 from lrpnumpy.methods.propagated import TOO_LARGE
 from lrpnumpy.methods.through import Through
 from lrpnumpy.model import Model
 from lrpnumpy.packed import Packed
-from lrpnumpy.passes import SequenceWindows, Trace
+from lrpnumpy.passes import SequenceWindows, Trace, forward
 from lrpnumpy.rules.propagation import Entry
 
 GAP = 1e-3  # of |f(x) - f(reference)|: how much relevances may miss it by rounding
@@ -32,10 +33,7 @@ def check_steps(reference: np.ndarray, x: Packed, name: str) -> None:
     """Raise unless a reference (1, D) or (T, D) has a row for every step of an input."""
     steps, T = len(reference), x.batch.lengths[0]
     if 1 < steps < T:
-        raise LrpError(
-            f"reference of {name!r} must have at least as many steps as the input, {T}, got {steps}; a vector "
-            f"({reference.shape[1]},) serves every length."
-        )
+        raise LrpError(f"reference of {name!r} must be a vector or have at least the {T} steps of x, got {steps}.")
 
 
 class References(NamedTuple):
@@ -54,12 +52,17 @@ class References(NamedTuple):
         return out
 
 
-def reference_of(references: References, k: int, trace: Trace) -> tuple[dict[str, Packed], SequenceWindows | None]:
-    """The k-th reference for the records of a forward pass; where these are windows, those of the reference."""
-    if trace.windows is None:
-        return references.packed(k, trace.inputs), None
-    windows = trace.windows._replace(inputs=references.packed(k, trace.windows.inputs))
-    return windows.cut(windows.inputs), windows
+def references_of(question: Question, keep: Keep) -> Iterator[tuple[dict[str, Packed], SequenceWindows | None, Trace]]:
+    """Each reference for the records of a forward pass, its windows where these are windows, and its forward pass."""
+    trace, references = question.trace, question.request.plan
+    for k in range(len(references.each)):
+        windows = trace.windows
+        if windows is None:
+            x0 = references.packed(k, trace.inputs)
+        else:
+            windows = windows._replace(inputs=references.packed(k, windows.inputs))
+            x0 = windows.cut(windows.inputs)
+        yield x0, windows, forward(trace.model, x0, keep, windows)
 
 
 @dataclass(frozen=True)
@@ -123,16 +126,13 @@ def references(model: Model, value: Any, data: Any = None) -> References:
     mean = None if data is None else _mean(model, data)
     each, said = [], []
     for one in every:
-        given = one if isinstance(one, Mapping) else {}
-        if isinstance(one, Mapping) and (unknown := [name for name in one if name not in model.inputs]):
-            raise LrpError(f"reference must name inputs of the network, {', '.join(model.inputs)}, got {unknown[0]!r}.")
-        if not isinstance(one, Mapping):
-            if len(model.inputs) > 1 and not (isinstance(one, str) and one in KNOWN):
-                raise LrpError(
-                    f"reference must be a dict with the inputs {', '.join(map(repr, model.inputs))}, or 'zero' or "
-                    f"'mean' for all of them, got {one if isinstance(one, str) else type(one).__name__!r}."
-                )
-            given = dict.fromkeys(model.inputs, one)
+        given = one if isinstance(one, Mapping) else dict.fromkeys(model.inputs, one)
+        is_of_all = isinstance(one, Mapping) or len(model.inputs) == 1 or (isinstance(one, str) and one in KNOWN)
+        if not is_of_all or not given.keys() <= model.inputs.keys():
+            raise LrpError(
+                f"reference must be a dict with the inputs {', '.join(map(repr, model.inputs))}, or 'zero' or 'mean' "
+                f"for all of them, got {shown(one)}."
+            )
         arrays = {
             name: _read(port, given.get(name, "zero"), None if mean is None else mean[name], f"reference of {name!r}")
             for name, port in model.inputs.items()
@@ -148,11 +148,8 @@ def _is_several(value: Any) -> bool:
     """Whether these are several references: a list of arrays, words or dicts, or an array (N, T, D)."""
     if isinstance(value, np.ndarray):
         return value.ndim == 3
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
-    )
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(one, (str, np.ndarray, Mapping)) for one in value)
 
 
 def _read(port: Input, value: Any, mean: np.ndarray | None, where: str) -> np.ndarray:
@@ -194,20 +191,16 @@ def _mean(model: Model, data: Any) -> dict[str, np.ndarray]:
     if not records:
         raise LrpError("data must have at least one sequence, got none.")
     found = {}
-    for name in model.inputs:
-        parts = [one[name] for one in records]
-        mean = np.concatenate([vectors(part) for part in parts]).mean(axis=0, keepdims=True)
-        found[name] = model.inputs[name].scaled(mean)
+    for name, port in model.inputs.items():
+        found[name] = port.scaled(np.concatenate([vectors(one[name]) for one in records]).mean(axis=0, keepdims=True))
     return found
 
 
 def _digest(arrays: Any) -> str:
-    state = hashlib.sha256()
-    shapes = []
-    for array in arrays:
+    every, state = [*arrays], hashlib.sha256()
+    for array in every:
         state.update(f"{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        shapes.append(str(array.shape))
-    return f"given {', '.join(shapes[:3])}, sha256 {state.hexdigest()[:16]}"
+    return f"given {', '.join(str(array.shape) for array in every[:3])}, sha256 {state.hexdigest()[:16]}"
 
 
 def reference_scores(question: Question, scores: np.ndarray) -> np.ndarray:
@@ -237,12 +230,10 @@ def finished(
     columns = question.columns(targets, values)
     inputs = question.received(columns)
     score, reference = (question.combined(scores, targets) for scores in (question.scores, of_reference))
-    if entry is None:
-        entry = new_entry(question)
+    entry = new_entry(question) if entry is None else entry
     for name, part in values.items():
         entry.see(part, question.trace.inputs[name].batch)
-    if error is None:
-        error = np.zeros_like(score)
+    error = np.zeros_like(score) if error is None else error
     whole = inputs if whole is None else whole
     gap, largest = score - reference - whole, entry.array[Entry.LARGEST]
     columns.books = np.stack([inputs, score, reference, gap, largest, error, whole - inputs])

@@ -42,35 +42,34 @@ Rows = dict[str, np.ndarray]  # by input: (T, D)
 Of = dict[str, np.ndarray]  # by input: (T, D) which player each number belongs to
 
 
-def _players(value: Any, name: str) -> Any:
+def _players(value: Any) -> Any:
+    """The players of an option, spans as pairs of whole numbers in their order."""
     if value is None or (isinstance(value, str) and value == "features"):
         return value
     if isinstance(value, (int, np.integer)):
-        return whole(value, name, 1)
+        return whole(value, "players", 1)
+    given = entries(value, "players") if np.iterable(value) else []
     try:
-        spans = tuple((whole(a, name, 0), whole(b, name, 1)) for a, b in entries(value, name))
-    except (TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, LrpError):
-            raise
-        spans = ()
-    if not spans:
-        raise LrpError(f"{name} must be 'features', a number of windows, or a list of spans, got {shown(value)}.")
-    ends = sorted(spans)
-    if any(a >= b for a, b in spans) or any(b > a for (_, b), (a, _) in pairwise(ends)):
-        raise LrpError(f"{name} must be spans with start < stop that do not overlap, got {shown(value)}.")
-    return spans
+        spans = sorted((whole(a, "players", 0), whole(b, "players", 1)) for a, b in given)
+    except (TypeError, ValueError, RecursionError):
+        spans = []
+    if not spans or any(a >= b for a, b in spans) or any(b > a for (_, b), (a, _) in pairwise(spans)):
+        raise LrpError(
+            "players must be 'features', a number of windows, or a list of spans (start, stop) that do not overlap, "
+            f"got {shown(value)}."
+        )
+    return tuple(spans)
 
 
 def _check_cost(model: Model, of: Of, steps: int, k: int) -> None:
+    """Raise if all coalitions of the players of record k take too long; beginnings that they share are run once."""
     P = _count(of)
-    shares = is_tree(model, of)
-    each = 2 * steps / P if shares else steps  # steps of a coalition that no other one shares
-    if 2.0**P * each * model.width > MOST:
-        fits = max(1, int(math.log2(MOST / (each * model.width))))
+    cost = (2 * steps / P if is_tree(model, of) else steps) * model.width  # of a coalition
+    if 2.0**P * cost > MOST:
+        fits = min(max(1, int(math.log2(MOST / cost))), P - 1)
         raise LrpError(
-            f"players must be fewer for sequence {k}: {P} of them have {2.0**P:.2g} coalitions, "
-            f"{2.0**P * each:.2g} steps of the network; try players={min(fits, P - 1)} windows, or "
-            f"error=0.02 to draw orders at random."
+            f"players must be fewer for sequence {k}: {P} of them have {2.0**P:.2g} coalitions; try players={fits} "
+            "windows, or error=0.02 to draw orders at random."
         )
 
 
@@ -91,7 +90,7 @@ def players_of(model: Model, sizes: dict[str, int], players: Any) -> Of:
             own = (np.arange(T) * min(players, T) // T)[:, None]
         else:
             own = np.full((T, 1), len(players))
-            for k, (a, b) in enumerate(sorted(players)):
+            for k, (a, b) in enumerate(players):
                 own[a:b] = k
         found[name] = np.broadcast_to(own + count, shape)
         count += int(own.max()) + 1
@@ -109,14 +108,9 @@ def is_tree(model: Model, of: Of) -> bool:
     return bool(by_time) and len(model.inputs) == 1 and has_states(model)
 
 
-def coalitions(count: int, start: int, stop: int) -> np.ndarray:
-    """(stop - start, P) who is in: the first player is the highest bit of a coalition's number."""
-    return (np.arange(start, stop)[:, None] >> np.arange(count)[::-1] & 1).astype(bool)
-
-
-def scores_of_all(model: Model, x: dict[str, np.ndarray], x0: dict[str, np.ndarray], of: Of, step: int) -> np.ndarray:
-    """(2^P, C) scores of all coalitions of one record."""
-    return scores_of(model, x, x0, of, step, coalitions(_count(of), 0, 1 << _count(of)))
+def coalitions(count: int) -> np.ndarray:
+    """(2^P, P) who is in: the first player is the highest bit of a coalition's number."""
+    return (np.arange(1 << count)[:, None] >> np.arange(count)[::-1] & 1).astype(bool)
 
 
 def scores_of(
@@ -138,16 +132,20 @@ def scores_of(
 
 def shapley_values(v: np.ndarray) -> np.ndarray:
     """(P, C) from the scores (2^P, C) of all coalitions."""
-    P = len(v).bit_length() - 1
-    sizes = coalitions(P, 0, len(v)).sum(axis=1)
-    of_size = np.array([1 / (P * math.comb(P - 1, k)) for k in range(P)] + [0.0])
-    weights = of_size[sizes]
+    inside, bits, weights = _weighted(len(v))
     found = []
-    for p in range(P):
-        shape = 1 << p, 2, -1
-        gain = np.diff(v.reshape(*shape, v.shape[1]), axis=1)[:, 0]
-        found.append(np.einsum("ab,abc->c", weights.reshape(shape)[:, 0], gain))
+    for p, bit in enumerate(bits):
+        S = np.flatnonzero(~inside[:, p])
+        found.append(weights[S] @ (v[S | bit] - v[S]))
     return np.stack(found)
+
+
+def _weighted(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of 2^P coalitions who is in (2^P, P), the bit of each player, and the weight of what another one adds."""
+    P = count.bit_length() - 1
+    inside = coalitions(P)
+    weights = np.array([1 / (P * math.comb(P - 1, k)) for k in range(P)] + [0.0])
+    return inside, 1 << np.arange(P)[::-1], weights[inside.sum(axis=1)]
 
 
 def interactions(v: np.ndarray) -> np.ndarray:
@@ -155,17 +153,15 @@ def interactions(v: np.ndarray) -> np.ndarray:
 
     A row adds up to the Shapley value of its player, and all of them to v(everybody) - v(nobody).
     """
-    P = len(v).bit_length() - 1
-    inside = coalitions(P, 0, len(v))
-    sizes, bits = inside.sum(axis=1), 1 << np.arange(P)[::-1]
-    weights = np.array([1 / (P * math.comb(P - 1, k)) for k in range(P)])
+    inside, bits, weights = _weighted(len(v))
+    P = len(bits)
     found = np.zeros((P, P, v.shape[1]))
     for p in range(P):
         found[p, p] = v[bits[p]] - v[0]
     for p, q in combinations(range(P), 2):
         S = np.flatnonzero(~inside[:, p] & ~inside[:, q])
         together = v[S | bits[p] | bits[q]] - v[S | bits[p]] - v[S | bits[q]] + v[S]
-        found[p, q] = found[q, p] = weights[sizes[S]] @ together
+        found[p, q] = found[q, p] = weights[S] @ together
     return found
 
 
@@ -228,7 +224,7 @@ class Shapley(Referring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        vars(self)["players"] = _players(self.players, "players")
+        vars(self)["players"] = _players(self.players)
         vars(self)["feature_relevance"] = "free" if self.players == "features" else "on request"
         if whole(self.order, "order", 1) > 2:
             raise LrpError(f"order must be 1, or 2 for interactions of two players, got {self.order}.")
@@ -239,9 +235,9 @@ class Shapley(Referring):
         """The `request` to a `model` with its players, if these are not too many and fit the `encoded` records."""
         players = self.players
         if players is None:
-            one_step = len(encoded) > 0 and all(record[model.main].steps == 1 for record in encoded)
+            is_one_step = {record[model.main].steps for record in encoded} == {1}
             few = sum(port.size or 0 for port in model.inputs.values()) <= FEATURES
-            players = "features" if one_step and few else WINDOWS
+            players = "features" if is_one_step and few else WINDOWS
         if request.unit == "feature" and players != "features":
             raise LrpError("unit must be 'step' or None unless players are 'features', got 'feature'.")
         for k, record in enumerate(encoded):
@@ -253,10 +249,7 @@ class Shapley(Referring):
             if not self._draws(of):
                 _check_cost(model, of, steps, k)
             elif self.order > 1:
-                raise LrpError(
-                    f"order must be 1 where orders are drawn, got {self.order} with an error and {_count(of)} players; "
-                    f"leave out error, or try players={EXACT}."
-                )
+                raise LrpError(f"order must be 1 where orders are drawn; leave out error, or try players={EXACT}.")
         method = replace(self, players=players)
         by_feature, options = has_features(method, request.unit), {**method.settings(request.plan), **request.options}
         return request._replace(method=method, by_feature=by_feature, options=options)
@@ -335,7 +328,7 @@ class Shapley(Referring):
             if is_tree(model, of):
                 every.append(scores_by_states(model, x[model.main], x0[model.main], of[model.main][:, 0]))
             else:
-                every.append(scores_of_all(model, x, x0, of, step))
+                every.append(scores_of(model, x, x0, of, step, coalitions(_count(of))))
         v = np.stack(every).astype(np.float64).mean(axis=0)
         return PlayerShares(of, shapley_values(v), v[0], interactions(v) if self.order == 2 else None, None)
 

@@ -17,19 +17,15 @@ Through = Mapping[str, Sequence[int]]
 def checked_through(value: Any, model: Model) -> dict[str, list[int]]:
     """The units of each layer that relevance must pass, as `through` gives them, by the name of the layer's node."""
     if not isinstance(value, Mapping) or not value:
-        raise LrpError(
-            f"through must be a dict of layer to a list of units, such as {{'lstm': [5]}}, got {shown(value)}."
-        )
+        raise LrpError(f"through must be a dict such as {{'lstm': [5]}}, got {shown(value)}.")
     found: dict[str, list[int]] = {}
     for given, units in value.items():
         name = _named(model, given, "through", [node.name for node in model.network])
         if name in found:
             raise LrpError(f"through: layer {name!r} must occur once, got it twice, also as {given!r}.")
-        numbers = []
-        if np.iterable(units) and isinstance(units, (Sequence, np.ndarray)) and not isinstance(units, str):
-            numbers = entries(units, f"through: units of layer {name!r}", model.sizes[name].width)
-        if not numbers:
+        if not isinstance(units, (Sequence, np.ndarray)) or isinstance(units, str) or not len(units):
             raise LrpError(f"through: units of layer {name!r} must be a list of numbers, got {shown(units)}.")
+        numbers = entries(units, f"through: units of layer {name!r}", model.sizes[name].width)
         found[name] = [_unit(model, name, unit, "through") for unit in numbers]
     return found
 

@@ -98,7 +98,7 @@ def calls(folder):
         "explain through": (lrp.explain, {"model": numbers, "x": X, "method": "deeplift", "through": {"0": [1]}}),
         "explain a unit": (lrp.explain, {"model": numbers, "x": X, "target": ("0", 1), "step": -1}),
         "decompose": (lrp.decompose, {"e": e, "periods": (2,), "by": "part"}),
-        "decompose season": (lrp.decompose, {"e": many, "season": 2}),
+        "decompose season": (lrp.decompose, {"e": e, "season": 2}),
         "decompose arrays": (lrp.decompose, {"e": e, "parts": {"a": X / 2, "b": X / 2}}),
         "Attribution": (lrp.Attribution, {"model": numbers, "method": "deeplift"}),
         "attribute": (

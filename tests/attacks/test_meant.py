@@ -21,10 +21,10 @@ CASES = {
         lambda: lrp.explain(NUMBERS, X, "occlusion-f", reference="x"), "reference of .x. must be .zero., .mean. or "),
     "a huge eps": (
         lambda: lrp.explain(NUMBERS, X, "lrp-all", eps=10**400), "eps must be a finite number .* got a huge number"),
-    "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), r"target must be .* is it 1\?"),
+    "a target in an array": (lambda: lrp.explain(NUMBERS, X, target=np.array(1)), "target must be .*"),
     "a number as sequences": (lambda: lrp.explain_all(NUMBERS, 5), "sequences must be a list of sequences, got int"),
     "a number as spans": (lambda: lrp.explain(NUMBERS, X, spans=5), "spans must be a list"),
-    "a float as bytes": (lambda: lrp.load("toy", max_bytes=1e9, isolate=True), r"max_bytes .* is it 1000000000\?"),
+    "a float as bytes": (lambda: lrp.load("toy", max_bytes=1e9, isolate=True), r"max_bytes must be a whole number"),
     "a path as a model": (
         lambda: lrp.explain("m.h5", X), r"model must be a Model, got 'm.h5'; open .* lrp.load\('m.h5'\)"),
     "swapped": (lambda: lrp.explain(X, NUMBERS), "model must be a Model, .* are model and x swapped"),
@@ -40,13 +40,13 @@ CASES = {
     "sentences as words in a list": (
         lambda: lrp.explain_all(WORDS, [["a good film", "a film"]]),
         "sequence 0 must be one sentence or a list of its words"),
-    "a huge class": (lambda: lrp.explain(NUMBERS, X, target=10**5000), "target must be a class index .* a huge number"),
+    "a huge class": (lambda: lrp.explain(NUMBERS, X, target=10**5000), "target must be a class .* a huge number"),
     "a time as a number": (
         lambda: lrp.explain_windows(NUMBERS, X, length=np.timedelta64(2)), "length must be a whole number"),
     "a set of sequences": (
         lambda: lrp.predict_all(WORDS, {"a", "film"}), "sequences must be a list of sequences, got set"),
     "a string as a switch": (
-        lambda: lrp.explain(NUMBERS, X, "lrp-all", hidden="no"), "hidden must be True or False, got 'no'"),
+        lambda: lrp.explain(NUMBERS, X, "lrp-all", hidden="no"), "hidden must be true or false, got 'no'"),
     "a model as an explanation": (lambda: lrp.plot.waterfall(NUMBERS), "waterfall: got Model; pass explanations"),
     "an array as a switch of a layer": (
         lambda: lrp.layers.Attention(causal=np.ones(3)),

@@ -37,7 +37,7 @@ CALLS = {
     "deep options": (lambda: lrp.Explanation.from_json(nested("options", 900)), "levels of lists"),
     "narrow values": (
         lambda: lrp.Explanation.from_json(changed_input(values=[[1] * 4] * 5)),
-        "values must be numbers",
+        "values must have shape",
     ),
     "many nodes": (lambda: lrp.explain(MODEL, "x", "integrated-gradients", nodes=10**9), "nodes must be at most"),
     "a number as source": (lambda: lrp.explain_corpus(MODEL, np.array(1), out="a"), "source must be"),

@@ -78,9 +78,9 @@ def test_frames_of_pandas_that_are_unusual():
     zoned = days.tz_localize("Europe/Berlin")
     for one in (frame[["c", "a", "b"]], frame.astype("Float64"), frame.assign(d=days), frame.assign(d=zoned)):
         assert (lrp.predict(NAMED, one) == good).all()
-    assert lrp.explain(NAMED, frame.assign(d=zoned)).label(1) == "2020-01-02"
+    assert lrp.explain(NAMED, frame.assign(d=zoned)).step_names[1] == "2020-01-02"
     missing = frame.set_index(pandas.DatetimeIndex([*days[:4], pandas.NaT]))
-    assert lrp.explain(NAMED, missing).label(4) == "NaT"
+    assert lrp.explain(NAMED, missing).step_names[4] == "NaT"
     twice = pandas.DataFrame(np.c_[X, 9 * X[:, :1]], columns=["a", "b", "c", "a"])
     for one, message in {
         "each column once, got 'a' several times": twice,
@@ -95,7 +95,6 @@ def test_frames_of_pandas_that_are_unusual():
 MANY = lrp.explain_all(NUMBERS, [X, X])
 ONE = MANY[0]
 PLACES = {
-    "label": ONE.label,
     "shown": ONE.shown,
     "explanations": MANY.__getitem__,
     "comparison": lrp.compare(NUMBERS, X, ["lrp-all", "gradient"]).__getitem__,
@@ -108,9 +107,9 @@ def test_a_position_that_there_is_not(what):
     """Beyond the end it is an IndexError too, by which Python knows the end of a sequence."""
     get = PLACES[what]
     for position in (99, -99, 10**30):
-        with pytest.raises(lrp.LrpError, match=r"must (lie from 0 to|be a whole number)"):
+        with pytest.raises(lrp.LrpError, match=r"must be (less than|a whole number)"):
             get(position)
-    with pytest.raises(IndexError, match="must lie from 0 to"):
+    with pytest.raises(IndexError, match="must be less than"):
         get(5)
     for position in (None, "1", 1.0, True, [0], np.array([0]), object(), float("nan")):
         with pytest.raises(lrp.LrpError):
@@ -130,7 +129,7 @@ BAD = {
     r"feature_relevance must have shape \(3, feature\)": {"feature_relevance": np.ones((2, 2))},
     r"values must have shape \(3, 2\)": {"feature_relevance": np.ones((3, 2)), "values": np.ones((3, 1))},
     "inputs must be a dict": {"inputs": np.ones(3)},
-    r"inputs\['x'\] must be an InputPart": {"inputs": {"x": np.ones(3)}},
+    r"inputs must be a dict of name to InputPart": {"inputs": {"x": np.ones(3)}},
     "scores must be an array": {"scores": [1.0, 2.0]},
 }
 
@@ -141,7 +140,7 @@ def test_an_explanation_of_ones_own_is_checked(message):
         part = lrp.InputPart(relevance, feature_relevance, tokens=tokens, values=values)
         return lrp.Explanation(**({"inputs": {"x": part}, "scores": np.ones(2), "target": 1, "method": "mine"} | more))
 
-    assert made().label(2) == "2"
+    assert made().step_names[2] == "2"
     with pytest.raises(lrp.LrpError, match=message):
         made(**BAD[message])
 

@@ -215,7 +215,7 @@ def test_a_phrase_of_everything_can_be_replaced_but_not_left_out(rng):
     batch, (x,) = packed(model, [rng.normal(size=(5, 3))])
     everything = np.array([[1, 3], [0, 5]])
     close(occlude(model, batch, [everything])[0], plainly(model, x, everything))
-    with pytest.raises(lrp.LrpError, match="must leave at least one step, got a phrase of all 5"):
+    with pytest.raises(lrp.LrpError, match="must leave at least 1, got a phrase of 5 of 5"):
         occlude(model, batch, [everything], reference="omit")
 
 

@@ -181,7 +181,7 @@ def test_json_and_pickle(words):
         lrp.Explanation.from_json(lrp.explain(model, sentences[0]).to_json()).evidence()
     data = json.loads(e.to_json())
     data["tested"]["experiments"]["claimed"] = ["many"]
-    with pytest.raises(lrp.LrpError, match="claimed must be numbers"):
+    with pytest.raises(lrp.LrpError, match="claimed must be an array of numbers"):
         lrp.Explanation.from_json(json.dumps(data))
 
 
@@ -381,7 +381,7 @@ def test_one_hot_columns_are_one_feature(rng):
     names = ("age", "ward_icu", "ward_cardiac")
     model = lrp.Model(summing(rng).layers, features=names)
     x = np.array([[1.5, 0.0, 1.0]])
-    e = lrp.explain(model, x, groups={"ward": ["ward_icu", "ward_cardiac"]})
+    e = lrp.explain(model, x).with_groups({"ward": ["ward_icu", "ward_cardiac"]})
     plain = lrp.explain(model, x)
     assert e.features == ("age", "ward = cardiac")
     np.testing.assert_allclose(
@@ -389,12 +389,12 @@ def test_one_hot_columns_are_one_feature(rng):
     )
     assert e.evidence().verdict == plain.evidence().verdict and "ward = cardiac" in str(e) + e._repr_html_()
     assert lrp.plot.feature_map(e) is not None
-    longer = lrp.explain(model, np.concatenate([x, x]), groups={"ward": ["ward_icu", "ward_cardiac"]})
+    longer = lrp.explain(model, np.concatenate([x, x])).with_groups({"ward": ["ward_icu", "ward_cardiac"]})
     assert longer.features == ("age", "ward")
     with pytest.raises(lrp.LrpError, match="groups: a column must be"):
-        lrp.explain(model, x, groups={"ward": ["bed"]})
+        lrp.explain(model, x).with_groups({"ward": ["bed"]})
     with pytest.raises(lrp.LrpError, match="groups must be a dict"):
-        lrp.explain(model, x, groups=["ward"])
+        lrp.explain(model, x).with_groups(["ward"])
 
 
 def test_static_inputs_are_shown_with_their_values(rng):

@@ -125,7 +125,7 @@ def test_several_inputs_in_shap_and_what_does_not_fit(results):
     with pytest.raises(lrp.LrpError, match="one input with relevance per feature"):
         e.to_shap(flat=False)
     model = results[0].source.model
-    with pytest.raises(lrp.LrpError, match="the sequences have 3 to 4 steps; pass equal lengths"):
+    with pytest.raises(lrp.LrpError, match="all sequences must have one length, got 3 to 4"):
         lrp.explain_all(model, [np.ones((3, 3)), np.ones((4, 3))], target=0).to_shap()
     with pytest.raises(lrp.LrpError, match="needs one class"):
         lrp.explain(model, np.ones((3, 3)), target="all").to_shap()
@@ -229,12 +229,12 @@ def test_a_column_transformer_in_front_of_the_network(drop):
     codes = ["ward_cardiac", "ward_icu", "ward_surgery"][drop is not None :]
     assert model.features == ("age", *codes, "pulse") and model.groups == {"ward": codes}
     np.testing.assert_allclose(lrp.predict(model, x), lrp.predict(plain, seen), rtol=1e-6)
-    e = lrp.explain(model, x, "deeplift", 0, groups=model.groups)
+    e = lrp.explain(model, x, "deeplift", 0).with_groups(model.groups)
     assert e.features == ("age", "ward", "pulse")
     want = lrp.explain(plain, seen, "deeplift", 0)
     np.testing.assert_allclose(e.relevance, want.relevance, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(e.values[:, 0], x["age"])
-    one = lrp.explain(model, x[-1:], "deeplift", 0, groups=model.groups)
+    one = lrp.explain(model, x[-1:], "deeplift", 0).with_groups(model.groups)
     assert drop or one.features[1] == f"ward = {x['ward'].iloc[-1]}"
     assert model.astype("float32").groups == model.groups
     with pytest.raises(lrp.LrpError, match="column 'ward' must hold one of 'cardiac', 'icu', 'surgery', got 'attic'"):
@@ -255,7 +255,7 @@ def test_what_is_not_affine_is_an_error():
 def test_shapley_values_of_a_module(module):
     """As captum's, with the steps of a feature as one player, whose value is shared among its steps."""
     x = torch.randn(2, 5, 3)
-    found = lrp.Attribution(module, "shapley").attribute(x, target=1)
+    found = lrp.Attribution(module, lrp.Shapley(players="features")).attribute(x, target=1)
     masks = torch.arange(3).expand(1, 5, 3).contiguous()
     assert found.shape == x.shape and found.dtype == x.dtype
     exact = captum.ShapleyValues(module).attribute(x, target=1, feature_mask=masks)

@@ -34,7 +34,7 @@ def explained(model, frame, scores, tmp_path):
     lrp.plot.feature_map(day).savefig(tmp_path / "day.png")
     lrp.plot.feature_map(found.average()).savefig(tmp_path / "average.png")
     nets.close(found.scores, scores, 1e-5)
-    assert len(found) == 591 and day.label(T - 1) == "2005-04-03" and day.features == (*FEATURES,)
+    assert len(found) == 591 and day.step_names[T - 1] == "2005-04-03" and day.features == (*FEATURES,)
     assert np.array_equal(day.values, frame.loc["2005-03-25":"2005-04-03", FEATURES])
     assert day.prediction.startswith("discharge ") and " mm, " in day.prediction
     nets.close(day.ledger.total, day.scores[0], 1e-5)

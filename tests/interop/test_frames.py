@@ -21,7 +21,7 @@ def check(x, *forms):
         e = lrp.explain(model, form)
         assert np.array_equal(e.values, x)
         nets.close(e.relevance, expected)  # NumPy rounds one sequence and many differently
-        assert e.features == FEATURES and e.label(2) == "2005-04-03"
+        assert e.features == FEATURES and e.step_names[2] == "2005-04-03"
     nets.close(lrp.explain_all(model, list(forms)).relevance, np.tile(expected, len(forms)))
 
 

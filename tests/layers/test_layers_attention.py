@@ -329,7 +329,7 @@ def test_large_scores_do_not_overflow(rng):
         ),
         (
             lambda rng: network(rng, lrp.layers.Attention(), ("query",)),
-            r"must be \(query, value, \[key\]\), got 1 of them",
+            r"must be \(query, value, key\), got 1 of them",
         ),
     ],
 )

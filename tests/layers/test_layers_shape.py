@@ -286,7 +286,7 @@ def test_settings_that_are_refused(make, says):
             "width of layer layer .* must divide the 4 numbers of the layer below .* got 3",
         ),
         (lrp.layers.Reverse(), ("below", "x"), r"inputs of layer layer \(Reverse\) must be \(x\), got 2 of them"),
-        (lrp.layers.Repeat(), (), r"must be \(x, \[like\]\), got 0 of them"),
+        (lrp.layers.Repeat(), (), r"must be \(x, like\), got 0 of them"),
     ],
 )
 def test_sizes_that_do_not_fit(rng, layer, inputs, says):

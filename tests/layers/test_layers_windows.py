@@ -446,7 +446,7 @@ def test_sequences_must_be_long_enough(rng, tmp_path):
         lrp.predict(model, rng.normal(size=(5, 4)))
     with pytest.raises(lrp.LrpError, match=r"^sequence 1 must have at least 6 steps"):
         lrp.explain_all(model, records(rng, lengths=(7, 5)))
-    with pytest.raises(lrp.LrpError, match=r"reference='omit' must leave at least 6 steps, got a phrase of 1 of 6"):
+    with pytest.raises(lrp.LrpError, match=r"reference='omit' must leave at least 6, got a phrase of 1 of 6"):
         lrp.explain(model, rng.normal(size=(6, 4)), "occlusion-f", 0, reference="omit")
     with pytest.raises(lrp.LrpError, match=r"MaxPool1D: a sequence must have at least 2 steps here, got 1"):
         MaxPool1D(2).view(Batch(np.array([4, 1])))

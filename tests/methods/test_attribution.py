@@ -12,29 +12,24 @@ def model_of(rng, features):
 
 
 def test_shapley_values_have_the_shape_of_the_input():
-    """Without players these are the features, since windows of steps have no value for each feature."""
     rng = np.random.default_rng(0)
     model, x = model_of(rng, 3), rng.normal(size=(2, 5, 3))
-    for method in ("shapley", lrp.Shapley(players="features"), lrp.Shapley(order=2)):
+    for method in (lrp.Shapley(players="features"), lrp.Shapley(players="features", order=2)):
         found = lrp.Attribution(model, method).attribute(x, target=1, baselines=0)
         assert found.shape == x.shape
         for k, e in enumerate(lrp.explain_all(model, [*x], "shapley", 1, players="features")):
             np.testing.assert_allclose(found[k], e.feature_relevance, atol=1e-12)
     np.testing.assert_array_equal(lrp.Attribution(model, "shapley").attribute(x, target=1, players="features"), found)
-    for call in (
-        lambda: lrp.Attribution(model, lrp.Shapley(players=4)).attribute(x),
-        lambda: lrp.Attribution(model, "shapley").attribute(x, players=4),
-    ):
-        with pytest.raises(lrp.LrpError, match=r"players must be 'features' for attributions of the shape .* got 4"):
-            call()
+    with pytest.raises(lrp.LrpError, match="unit must be 'step' or None unless players are 'features'"):
+        lrp.Attribution(model, "shapley").attribute(x)
 
 
 def test_shapley_values_of_many_features_are_drawn():
     rng = np.random.default_rng(1)
     model, x = model_of(rng, 40), rng.normal(size=(1, 5, 40))
     with pytest.raises(lrp.LrpError, match=r"40 of them have .* or error=0\.02 to draw orders at random"):
-        lrp.Attribution(model, "shapley").attribute(x)
-    assert lrp.Attribution(model, lrp.Shapley(error=0.2)).attribute(x).shape == x.shape
+        lrp.Attribution(model, lrp.Shapley(players="features")).attribute(x)
+    assert lrp.Attribution(model, lrp.Shapley(players="features", error=0.2)).attribute(x).shape == x.shape
 
 
 def test_shapley_values_of_token_ids():

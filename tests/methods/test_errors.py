@@ -69,7 +69,7 @@ CASES = {
         lambda: lrp.Model([LAYER, HEAD], embedding=lrp.Embedding(np.ones((3, 4)))),
         r"x of layer 0 \(LSTM\) must have 3 features, got 4 from the embedding",
     ),
-    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one recurrent layer, such as lrp.LSTM"),
+    "no recurrent layer": (lambda: lrp.Model([HEAD]), r"at least one recurrent layer"),
     "a foreign layer": (
         lambda: lrp.Model([LAYER, "Dense"]),
         r"layer 1 must be a layer, such as lrp.LSTM or lrp.Dense, got str",
@@ -137,15 +137,21 @@ CASES = {
     "a negative id": (lambda: lrp.predict(WORDS, [-1]), r"got -1 at position 0"),
     "one string for many": (lambda: lrp.predict_all(WORDS, "a b"), r"must be a list of sequences, got one string"),
     # what is asked
-    "a class out of range": (lambda: lrp.explain(NUMBERS, X, target=2), r"target must lie from 0 to 1, got 2"),
-    "a negative class": (lambda: lrp.explain(NUMBERS, X, target=-1), r"target must lie from 0 to 1, got -1"),
+    "a class out of range": (
+        lambda: lrp.explain(NUMBERS, X, target=2),
+        r"target must be a class from 0 to 1, .*, got 2",
+    ),
+    "a negative class": (
+        lambda: lrp.explain(NUMBERS, X, target=-1),
+        r"target must be a class from 0 to 1, .*, got -1",
+    ),
     "an unknown class name": (
         lambda: lrp.explain(NUMBERS, X, target="maybe"),
         r"target must be one of 'no', 'yes', got 'maybe'",
     ),
     "a class name where there are none": (
         lambda: lrp.explain(EVERY, X, target="yes"),
-        r"this model has no class names",
+        r"target must be one of 0, 1, got 'yes'",
     ),
     "too few targets": (
         lambda: lrp.explain_all(NUMBERS, [X, X], target=[0]),
@@ -153,7 +159,7 @@ CASES = {
     ),
     "one wrong target of many": (
         lambda: lrp.explain_all(NUMBERS, [X, X], target=[0, 7]),
-        r"target of sequence 1 must lie from 0 to 1, got 7",
+        r"target of sequence 1 must be a class from 0 to 1, .*, got 7",
     ),
     "versus the same class": (
         lambda: lrp.explain(NUMBERS, X, target=1, versus="yes"),
@@ -190,11 +196,11 @@ CASES = {
     ),
     "an option twice": (
         lambda: lrp.explain(NUMBERS, X, lrp.DeepLIFT("zero", data=[X]), reference="mean", data=[X]),
-        r"(reference|data) is given twice, in the DeepLIFT record and in the call; leave one out",
+        r"(reference|data) is given twice, in lrp.DeepLIFT and in the call; leave one out",
     ),
     "an option twice with its default": (
         lambda: lrp.explain(NUMBERS, X, lrp.LRP(eps=0.001), eps=0.2),
-        r"eps is given twice, in the LRP record and in the call; leave one out",
+        r"eps is given twice, in lrp.LRP and in the call; leave one out",
     ),
     "eps in full in a record": (
         lambda: lrp.LRP(epsilon=0.1),
@@ -206,7 +212,7 @@ CASES = {
     ),
     "a reference that no method compares with": (
         lambda: lrp.compare(NUMBERS, X, ["lrp-all", "cd"], reference="zero"),
-        r"reference is an option of .*deeplift.*, not of lrp-all, cd; leave it out",
+        r"unknown option 'reference' for lrp-all, cd; its options are",
     ),
     "a method that is none": (
         lambda: lrp.compare(NUMBERS, X, [lrp.LRP]),
@@ -222,7 +228,7 @@ CASES = {
     ),
     "a switch that is none": (
         lambda: lrp.Gradient(times_input=1),
-        r"Gradient: times_input must be True or False, got 1",
+        r"Gradient: times_input must be true or false, got 1",
     ),
     "negative eps": (
         lambda: lrp.explain(NUMBERS, X, "lrp-all", eps=-1),
@@ -231,11 +237,11 @@ CASES = {
     "eps that is no number": (lambda: lrp.explain(NUMBERS, X, "lrp-all", eps="small"), r"eps must be a finite number"),
     "an unknown unit": (
         lambda: lrp.explain(NUMBERS, X, unit="letter"),
-        r"unit must be one of 'step', 'feature', None, got 'letter'",
+        r"unit must be one of 'step', 'feature', got 'letter'",
     ),
     "variables of cd": (
         lambda: lrp.explain(NUMBERS, X, "cd", unit="feature"),
-        r"'cd', which has no relevance per feature",
+        r"cd has no relevance per feature",
     ),
     "hidden of a gradient": (
         lambda: lrp.explain(NUMBERS, X, "gradient", hidden=True),
@@ -247,7 +253,7 @@ CASES = {
     ),
     "an option that the default method has not": (
         lambda: lrp.explain(NUMBERS, X, eps=0.1),
-        r"eps is an option of lrp-.*, not of deeplift, the default method of this model; name the method",
+        r"unknown option 'eps' for deeplift; its options are",
     ),
     "eps for occlusion": (
         lambda: lrp.explain_all(NUMBERS, [X], "occlusion-f", eps=0.1),
@@ -255,7 +261,7 @@ CASES = {
     ),
     "an option that no method has": (
         lambda: lrp.compare(NUMBERS, X, epsilon=1),
-        r"unknown option 'epsilon' for these methods; did you mean eps\?",
+        r"unknown option 'epsilon' for lrp-all, .*; did you mean eps\?",
     ),
     "versus the predicted class": (
         lambda: lrp.explain(NUMBERS, X, versus=int(np.argmax(lrp.predict(NUMBERS, X)))),
@@ -275,7 +281,7 @@ CASES = {
     ),
     "probabilities of a regression": (
         lambda: lrp.explain(ONE, X, "occlusion-p"),
-        r"use 'occlusion-f', or build the Model with output='sigmoid'",
+        r"needs a model with probabilities; use 'occlusion-f'",
     ),
     "step where there is one prediction": (
         lambda: lrp.explain(NUMBERS, X, step=1),
@@ -312,7 +318,7 @@ CASES = {
     "a mask that is no token": (lambda: lrp.Embedding(np.ones((3, 2)), mask=3), "mask must be a token id from 0 to 2"),
     "a readout beside nodes": (
         lambda: lrp.Model([lrp.Node("a", LAYER, ("x",))], readout="mean"),
-        "readout is for a list of layers",
+        "readout must be None for nodes",
     ),
     "a first layer that knows no size": (
         lambda: lrp.Model([lrp.layers.Reverse(), LAYER, HEAD]),

@@ -388,24 +388,6 @@ def test_results_can_be_sent_to_another_process(text_model, method):
     assert again.request.method.name == method
 
 
-def test_an_interruption_loses_no_variables(text_model):
-    """They are put together when first asked for; Ctrl-C in between must not leave rows of whatever was in memory."""
-
-    class Interrupted:
-        def __array__(self, *_, **__):
-            raise KeyboardInterrupt
-
-    many = lrp.explain_all(text_model, ["not good", "bad"])
-    expected = np.concatenate([lrp.explain(text_model, text).feature_relevance for text in ("not good", "bad")])
-    parts = many.main._parts
-    [(rows, part)] = parts
-    parts[:] = [(rows[:1], Interrupted()), (rows[1:], part[1:])]
-    with pytest.raises(KeyboardInterrupt):
-        _ = many.feature_relevance
-    parts[0] = rows[:1], part[:1]
-    close(many.feature_relevance, expected)
-
-
 def test_options_reach_the_result(text_model):
     found = lrp.explain(text_model, "not good", "lrp-all", eps=0.5, unit="step")
     assert found.feature_relevance is None and found.options["eps"] == 0.5 and found.method == "lrp-all"

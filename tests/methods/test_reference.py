@@ -182,7 +182,7 @@ def test_kinks_keep_the_gap_large_and_a_warning_says_so():
 
 
 def test_nodes_and_gap_are_not_both_said():
-    with pytest.raises(lrp.LrpError, match="nodes must be None where a gap is asked for"):
+    with pytest.raises(lrp.LrpError, match="nodes must be at most 256, and None where a gap is given"):
         lrp.explain(small(), np.ones((2, 3)), "integrated-gradients", nodes=4, gap=1e-3)
     with pytest.raises(lrp.LrpError, match="nodes must be a whole number of at least 1, got 0"):
         lrp.explain(small(), np.ones((2, 3)), "integrated-gradients", nodes=0)
@@ -226,12 +226,12 @@ def score_of(model, x):
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (np.zeros((2, 3)), "at least as many steps as the input, 4, got 2"),
+        (np.zeros((2, 3)), "have at least the 4 steps of x, got 2"),
         (np.zeros(4), "must"),
         ("mean", "must come with data"),
         ("unknown", "as the input has no words, got 'unknown'"),
         ([], "at least one"),
-        ({"y": 0}, "must name inputs of the network, x, got 'y'"),
+        ({"y": 0}, "must be a dict with the inputs 'x'.*, got {'y': 0}"),
         (np.full(3, np.nan), "must be finite"),
         ([[1, 2, 3], [1, 2]], "reference of 'x' must be .* got a ragged list"),
     ],
@@ -247,7 +247,7 @@ def test_references_that_cannot_be(reference, words):
         ({"basin": np.zeros((2, 2))}, r"^reference of 'basin' must be one vector of 2 numbers, got shape \(2, 2\)\.$"),
         (
             {"weather": np.zeros((2, 3))},
-            "^reference of 'weather' must have at least as many steps as the input, 4, got 2",
+            "^reference of 'weather' must be a vector or have at least the 4 steps of x, got 2",
         ),
         ({"basin": "dry"}, "^reference of 'basin' must be 'zero', 'mean' or numbers"),
         ({"notes": [1, 9]}, "^reference of 'notes': token ids must lie from 0 to 5, got 9"),

@@ -91,7 +91,7 @@ def test_a_frame_is_matched_by_name(x):
     frame = pandas.DataFrame({"discharge": np.nan, "temp": x[:, 1], "rain": x[:, 0]}, index=pandas.to_datetime(DATES))
     e = lrp.explain(model, frame)
     assert np.array_equal(e.relevance, lrp.explain(model, x).relevance) and np.array_equal(e.values, x)
-    assert e.labels.dtype.kind == "M" and e.label(2) == "2005-04-03" and e.top(1)[0].token.startswith("2005-04-")
+    assert e.labels.dtype.kind == "M" and e.step_names[2] == "2005-04-03" and e.top(1)[0].token.startswith("2005-04-")
     assert list(e.to_frame().columns)[:2] == ["position", "label"]
     with pytest.raises(
         lrp.LrpError, match=r"'temp', which the model takes, got 'discharge', 'temperature', 'rain'; is"
@@ -122,23 +122,23 @@ def test_a_frame_names_features_that_the_model_does_not(x):
     assert e.features == FEATURES and e.labels is None
     assert lrp.explain(river(), pandas.DataFrame(x)).features is None
     dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)))
-    assert np.array_equal(dated.values, x) and dated.label(0) == "2005-04-01"
+    assert np.array_equal(dated.values, x) and dated.step_names[0] == "2005-04-01"
     dated = lrp.explain(river(), frame.assign(when=pandas.to_datetime(DATES)).tail(3))  # numbered from 3
-    assert dated.label(0) == "2005-04-04"
+    assert dated.step_names[0] == "2005-04-04"
     named = frame.assign(when=pandas.to_datetime(DATES)).rename_axis("year").tail(3)
-    assert lrp.explain(river(), named).label(0) == "3"
+    assert lrp.explain(river(), named).step_names[0] == "3"
     with pytest.raises(lrp.LrpError, match=r"the 2 columns that the model takes, got 3: .*with_units\(features="):
         lrp.explain(river(), frame.assign(more=1.0))
-    assert lrp.explain(river(), frame.iloc[2:]).label(0) == "2"
+    assert lrp.explain(river(), frame.iloc[2:]).step_names[0] == "2"
 
 
 def test_times_and_zones(x):
     pandas = pytest.importorskip("pandas")
     hours = pandas.date_range("2005-04-01 22:00", periods=6, freq="h", tz="Europe/Berlin")
-    assert lrp.explain(river(), pandas.DataFrame(x, hours)).label(0) == "2005-04-01 22:00"
+    assert lrp.explain(river(), pandas.DataFrame(x, hours)).step_names[0] == "2005-04-01 22:00"
     months = pandas.period_range("2005-04", periods=6, freq="M")
-    assert lrp.explain(river(), pandas.DataFrame(x, months)).label(1) == "2005-05-01"
-    assert lrp.explain(river(1), pandas.Series(x[:, 0], index=list("abcdef"))).label(3) == "d"
+    assert lrp.explain(river(), pandas.DataFrame(x, months)).step_names[1] == "2005-05-01"
+    assert lrp.explain(river(1), pandas.Series(x[:, 0], index=list("abcdef"))).step_names[3] == "d"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_several_inputs(x):
     frame = pandas.DataFrame(x, pandas.to_datetime(DATES), FEATURES)
     e = lrp.explain(model, {"weather": frame, "basin": basins.iloc[1]})
     assert e.inputs["basin"].values.tolist() == [[5.0, 0.7]] and np.array_equal(e.inputs["weather"].values, x)
-    assert e.of_input("basin").values.tolist() == [[5.0], [0.7]] and e.of_input("weather").label(0) == "2005-04-01"
+    assert e.of_input("basin").values.tolist() == [[5.0], [0.7]] and e.of_input("weather").step_names[0] == "2005-04-01"
     many = lrp.explain_all(model, {"weather": np.stack([x, x]), "basin": basins})
     assert np.array_equal(many[1].relevance, e.relevance)
 

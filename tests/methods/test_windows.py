@@ -57,14 +57,14 @@ def test_dates(x):
     found = lrp.explain_windows(model, frame, length=10)
     for date in ("2005-04-03", np.datetime64("2005-04-03"), pandas.Timestamp("2005-04-03"), 33):
         e = found.at(date)
-        assert e.label(9) == "2005-04-03" and e.label(0) == "2005-03-25"
+        assert e.step_names[9] == "2005-04-03" and e.step_names[0] == "2005-03-25"
         nets.close(e.relevance, lrp.explain(model, x[24:34]).relevance)
-    assert found.average().label(0) == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
+    assert found.average().step_names[0] == "2005-03-01" and found.labels[0] == np.datetime64("2005-03-10")
     with pytest.raises(lrp.LrpError, match=r"no window ends at '2005-03-09'; .* from 2005-03-10 to 2005-04-09"):
         found.at("2005-03-09")
     with pytest.raises(lrp.LrpError, match="is not a date"):
         found.at("Easter")
-    with pytest.raises(lrp.LrpError, match=r"no window ends at 10; .* from 9 to 37, every 7 steps"):
+    with pytest.raises(lrp.LrpError, match=r"no window ends at 10; .* from 9 to 37"):
         lrp.explain_windows(model, x, length=10, stride=7).at(10)
 
 
@@ -209,13 +209,13 @@ def test_every_step_of_words():
 def test_where_every_step_is_not_to_be_had(x):
     with pytest.raises(lrp.LrpError, match="step must be None unless"):
         lrp.explain(network(), x, step="all")
-    with pytest.raises(lrp.LrpError, match=r'"all" is for explain'):
+    with pytest.raises(lrp.LrpError, match=r'"all" in explain'):
         lrp.explain_all(network("every"), [x], step="all")
-    with pytest.raises(lrp.LrpError, match="an integer, or \"all\", got 'last'"):
+    with pytest.raises(lrp.LrpError, match="an integer, or \"all\" in explain, got 'last'"):
         lrp.explain(network("every"), x, step="last")
     with pytest.raises(lrp.LrpError, match="spans must be None"):
         lrp.explain(network("every"), x, step="all", spans=[(0, 1)])
-    with pytest.raises(lrp.LrpError, match="sequences have 3 to 4 steps, not one length"):
+    with pytest.raises(lrp.LrpError, match=r"must have one length, got \[3, 4\]"):
         lrp.explain_all(network(), [x[:3], x[:4]]).stacked()
 
 

@@ -67,7 +67,7 @@ def test_a_page_has_the_numbers_of_every_method(model, texts, tmp_path):
     found = page_of(tmp_path / "p.html", every, cd, ig, label=truth)
     assert [one["name"] for one in found["methods"]] == ["lrp-all", "cd", "integrated-gradients"]
     assert_allclose(found["scores"], every.scores, rtol=F4, atol=F4)
-    assert_allclose(found["probabilities"], every.probabilities, rtol=F4, atol=F4)
+    assert_allclose(found["probabilities"], [e.probabilities for e in every], rtol=F4, atol=F4)
     assert_array_equal(found["truth"], truth)
     words, starts = found["inputs"][0], found["inputs"][0]["starts"]
     for k, e in enumerate(every):
