@@ -219,33 +219,19 @@ def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
     return part.relevance[seen]
 
 
-def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str], list[str]]:
-    """The name of each group, and the phrase that the text of a verdict uses instead of repeating it."""
+def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> list[str]:
+    """The name of each group: a step or a feature, or the first and the last of several."""
     names: Sequence[str] = part.features or [f"x{d}" for d in range(int(plan.stop[-1]))]
-    these = "these features"
     if plan.kind in CONSTANTS:
-        steps = part.step_names
-        names = [steps[t] for t in seen]
-        these = "these words"
-    if plan.kind == "series":
-        dates = part.labels
-        is_daily = dates is not None and dates.dtype.kind == "M" and (np.diff(dates) == np.timedelta64(1, "D")).all()
-        these = "these days" if is_daily else "these steps"
+        names = [part.step_names[t] for t in seen]
     if part.tokens:
         names = [f'"{name}"' for name in names]
     elif plan.kind == "series" and part.labels is None:
         names = [f"step {name}" for name in names]
     if len(names) == plan.start.size:
-        return [*map(readable, names)], ["it"] * len(names)
-    found, short = [], []
-    for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
-        if b == a + 1:
-            found.append(readable(names[a]))
-            short.append("it")
-        else:
-            found.append(readable(f"{names[a]} to {names[b - 1]}"))
-            short.append(these)
-    return found, short
+        return [*names]
+    ends = [dict.fromkeys((names[a], names[b - 1])) for a, b in zip(plan.start, plan.stop, strict=True)]
+    return [" to ".join(some) for some in ends]
 
 
 def effects(constants: int, changes: np.ndarray) -> np.ndarray:
@@ -324,36 +310,28 @@ def _changes(model: Model, tests: Sequence[Test], counts: np.ndarray) -> tuple[n
     return changes[alone].reshape(-1, REPLACEMENTS), changes[(place > 0) & ~alone].reshape(-1, HALVES)
 
 
-def _described(model: Model, test: Test) -> tuple[tuple[str, ...], list[str]]:
-    """The names of all groups, and the phrases that the text of a verdict uses instead of repeating them."""
-    names, these = [], []
+def _described(model: Model, test: Test) -> tuple[str, ...]:
+    """The names of all groups."""
+    names = []
     for name, plan in zip(model.inputs, test.case.plans, strict=True):
-        found, short = _names(plan, test.e.inputs[name], test.case.record[name].seen)
-        if len(model.inputs) > 1:
-            found = [f"{readable(name)} {one}" for one in found]
-        names += found
-        these += short
-    return tuple(names), these
+        before = f"{name} " if len(model.inputs) > 1 else ""
+        names += [readable(before + one) for one in _names(plan, test.e.inputs[name], test.case.record[name].seen)]
+    return tuple(names)
 
 
-def _words(model: Model, test: Test, these: Sequence[str]) -> Words:
+def _words(e: Explanation) -> Words:
     """How the text of a verdict names things."""
-    e = test.e
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
     doubt = ""
     if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
         doubt = unstable(e.method)
-    return Words("prediction" if e.is_regression else "score", unit, these, doubt)
+    return Words("prediction" if e.is_regression else "score", unit, doubt)
 
 
 def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
     """The verdicts on what explanations claim."""
-    described = [_described(model, test) for test in tests]
-    return judge(
-        _trials(model, tests),
-        [names for names, _ in described],
-        lambda k: _words(model, tests[k], described[k][1]),
-    )
+    names = [_described(model, test) for test in tests]
+    return judge(_trials(model, tests), names, lambda k: _words(tests[k].e))
 
 
 def evidence_of(

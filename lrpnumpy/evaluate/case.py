@@ -87,22 +87,17 @@ def finite(values: Any) -> np.ndarray:
 
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any]) -> Relevances:
+    shapes = [(record[model.main].length, model.input_size) for record in encode_all(model, sequences)]
     try:
-        each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(sequences) + 1)]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, LrpError):
-            raise
-        raise LrpError(f"method {name!r} must give one relevance for each sequence, got {shown(found)}.") from None
-    if len(each) != len(sequences):
+        each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(shapes) + 1)]
+        is_right = all(one.shape in (shape[:1], shape) for one, shape in zip(each, shapes, strict=True))
+    except (TypeError, ValueError):
+        is_right = False
+    if not is_right:
         raise LrpError(
-            f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
+            f"method {name!r} must give one relevance for each of {len(shapes)} sequences, of real numbers: (T,) or "
+            f"(T, {model.input_size}); got {shown(found)}."
         )
-    for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
-        shape = (sequence[model.main].length, model.input_size)
-        if one.shape not in (shape[:1], shape):
-            raise LrpError(
-                f"method {name!r} must give {shape[0]} numbers for sequence {k}, or {shape}, got shape {one.shape}."
-            )
     steps = [one if one.ndim == 1 else one.sum(axis=1) for one in each]
     return Relevances(steps, each if all(one.ndim == 2 for one in each) else None, None)
 
@@ -138,24 +133,16 @@ def explainers(methods: Any, model: Model, seed: int) -> list[Explainer]:
     A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
     """
     if methods is None:
-        methods = [name for name in METHODS if name not in COSTLY]
-        if model.output == "linear":
-            methods.remove("occlusion-p")
-        methods.append(RANDOM)
+        out_of_place = "occlusion-p" if model.output == "linear" else ""
+        methods = [*(name for name in METHODS if name not in (*COSTLY, out_of_place)), RANDOM]
     if isinstance(methods, (str, Rule, Method)):
         methods = [methods]
     if not isinstance(methods, Mapping):
-        try:
-            given, methods = entries(methods, "methods", 1000), {}
-            for one in given:
-                name = one.name if isinstance(one, (Rule, Method)) else getattr(one, "__name__", one)
-                if not isinstance(name, str):
-                    raise TypeError
-                if isinstance(one, Method) and name in methods:
-                    raise LrpError(f"methods: two of them are named {name!r}; pass a dict of names and methods.")
-                methods[name] = one
-        except TypeError:
-            raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
+        given = entries(methods, "methods", 1000)
+        names = [getattr(one, "name", getattr(one, "__name__", one)) for one in given]
+        if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+            raise LrpError(f"methods must be different methods, or a dict of names and methods, got {shown(methods)}.")
+        methods = dict(zip(names, given, strict=True))
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from lrpnumpy.evaluate import measures as measuring
 from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
+from lrpnumpy.files.disk import write_whole
 from lrpnumpy.files.safe import open_file
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Unit
@@ -90,7 +90,7 @@ def rank_methods(
         "model": model.digest,
         "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
         "settings": [chosen, named if isinstance(instead, str) else instead.tolist(), units, against, step, PART],
-        "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
+        "data": _digest(encoded, classes),
     }
 
     def measured(k: int) -> Values:
@@ -192,11 +192,11 @@ def _substitute(
     return vectors(encode(model, [reference], "reference")[model.main])[0]
 
 
-def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None, first: int) -> str:
-    state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
+def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None) -> str:
+    state = hashlib.sha256(b"" if classes is None else classes.tobytes())
     for record in encoded:
         for part in record.values():
-            state.update(numbers_of(part).tobytes())
+            state.update(repr(part.length).encode() + numbers_of(part).tobytes())
     return state.hexdigest()
 
 
@@ -212,52 +212,34 @@ class State:
         self.done: dict[str, Any] = {}
         if path is None:
             return
-        content = b""
-        with _usable(path):
-            if os.path.exists(path):
-                with open_file(path) as file:
-                    content = file.read()
-        head = _sealed(request)
-        begun, *lines = content.split(b"\n")
-        if begun != head and (lines or not head.startswith(begun)):
+        head = _sealed(json.dumps(request).encode())
+        if not os.path.exists(path):
+            write_whole(path, head)
+        try:
+            with open_file(path) as file:
+                first, *lines = file.read().split(b"\n")
+        except OSError as error:
+            raise LrpError(f"state must be a file, got {path}: {error.strerror or error}.") from None
+        if first != head:
             raise LrpError(
                 f"state must be a file of the same model, data, methods and settings, got {path}, which is of others "
                 "or damaged; remove it or name another."
             )
-        self._append(head[len(begun) :])
         for line in lines:
-            digest, _, text = line.partition(b" ")
-            if digest == _digest_of(text):
+            text = line.partition(b" ")[2]
+            if line == _sealed(text):
                 self.done |= json.loads(text)
 
     def get(self, key: str, compute: Callable[[], Values]) -> Values:
         """A part, from the file or computed."""
         if key not in self.done:
             self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in compute().items()}
-            self._append(b"\n" + _sealed({key: self.done[key]}))
+            if self.path is not None:
+                with open(self.path, "ab") as file:
+                    file.write(b"\n" + _sealed(json.dumps({key: self.done[key]}).encode()))
         return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
 
-    def _append(self, content: bytes) -> None:
-        if self.path is not None:
-            with _usable(self.path), open(self.path, "ab") as file:
-                file.write(content)
 
-
-@contextmanager
-def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Report what is wrong with the file of a state."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise LrpError(f"state must be a file that can be read and written, got {path}: {reason}.") from None
-
-
-def _sealed(content: dict[str, Any]) -> bytes:
-    """A line of JSON after its digest."""
-    text = json.dumps(content).encode()
-    return _digest_of(text) + b" " + text
-
-
-def _digest_of(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode()
+def _sealed(text: bytes) -> bytes:
+    """A line of text after its digest."""
+    return hashlib.sha256(text).hexdigest().encode() + b" " + text

@@ -43,7 +43,6 @@ def test_a_state_with_damaged_lines_is_computed_again(model, tmp_path):
     content = state.read_bytes()
     first, second = content.split(b"\n")
     for damaged in (
-        content[:30],  # killed while it wrote what was asked
         first + b"\n" + second[:50],  # or the part
         first + b"\n" + second.replace(b"0.", b"1.") + b"\n",
         first + b"\n" + DEEP.encode() + b"\n\xff\xfe\n\n{}\n[]",
@@ -52,12 +51,12 @@ def test_a_state_with_damaged_lines_is_computed_again(model, tmp_path):
         assert measured(ranked(model, state)) == whole
         assert state.read_bytes().startswith(damaged)  # never written anew: a kill in that moment lost everything
         assert measured(ranked(model, state)) == whole
-    for other in (b"mine", content[1:], b"\n" + content, DEEP.encode()):
+    for other in (b"mine", content[:30], content[1:], b"\n" + content, DEEP.encode()):
         state.write_bytes(other)
         with pytest.raises(lrp.LrpError, match="state must be a file of the same model"):
             ranked(model, state)
         assert state.read_bytes() == other
-    with pytest.raises(lrp.LrpError, match="can be read and written"):
+    with pytest.raises(lrp.LrpError, match="must be a file"):
         ranked(model, tmp_path)
 
 
