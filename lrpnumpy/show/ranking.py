@@ -137,11 +137,11 @@ def figure(ranking: Ranking) -> Picture:
         column, cells = COLUMNS[name], ranking.cells[name]
         value, low, high = (part[order] for part in (cells.value, cells.low, cells.high))
         colors = np.where(cells.unbeaten[order], UNBEATEN, OTHER)
+        if np.nan_to_num(abs(value)).max() > FAR:
+            axis.set_xscale("symlog", linthresh=FAR / 10)
         axis.hlines(range(len(order)), low, high, colors, lw=1.6)
         axis.scatter(value, range(len(order)), s=16, c=colors)
         axis.axvline(0, color="0.6", lw=0.6)
-        if np.nan_to_num(abs(value)).max() > FAR:
-            axis.set_xscale("symlog", linthresh=FAR / 10)
         title = f"{column.title}{' %' * column.percent} {ARROWS[column.best]}"
         if column.measure == "truth":
             title += "\n(known networks)"
