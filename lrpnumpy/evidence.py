@@ -387,30 +387,21 @@ def _with_better(model: Model, tests: list[Test], found: list[Evidence], alterna
 def _check(model: Model, record: EncodedRecord, e: Explanation) -> None:
     """Raise unless an explanation has what a record of this model has."""
     e._check_complete()
-    if {*e.inputs} != {*model.inputs}:
-        raise LrpError(
-            f"evidence needs the relevance of the inputs {', '.join(map(repr, model.inputs))}, got that of "
-            f"{', '.join(map(repr, e.inputs))}; pass the whole explanation."
-        )
     if e.target == "all":
         raise LrpError("evidence needs one class, got an explanation of all; pick one with e.for_class(c).")
-    if len(e.scores) != model.outputs:
-        raise LrpError(f"the explanation must be of this model, which has {model.outputs} scores, got {len(e.scores)}.")
-    if e.classes is not None and e.classes != model.classes:  # such as hidden units
-        raise LrpError(f"the explanation must be of this model, got one of {', '.join(e.classes)}.")
-    for name, one in record.items():
-        kind, size = _kind(model, name, e.inputs[name], one.steps)
-        columns: Any = e.inputs[name].feature_relevance
-        if kind == "vector" and columns.shape[-1] != size:
-            raise LrpError(
-                f"evidence needs the relevance of the {size} features of {name!r}, got that of {columns.shape[-1]}; "
-                "pass the explanation before its features were joined or divided."
-            )
-        if e.inputs[name].relevance.shape[-1] != one.length:
-            raise LrpError(
-                f"the explanation must be of this input: {name!r} has {one.length} steps, and the explanation has "
-                f"{e.inputs[name].relevance.shape[-1]}."
-            )
+    is_right = {*e.inputs} == {*model.inputs} and len(e.scores) == model.outputs
+    is_right &= e.classes is None or e.classes == model.classes  # hidden units are others
+    for name, one in record.items() if is_right else ():
+        part = e.inputs[name]
+        kind, size = _kind(model, name, part, one.steps)
+        is_right &= part.relevance.shape[-1] == one.length
+        is_right &= kind != "vector" or np.shape(part.feature_relevance)[-1] == size
+    if not is_right:
+        raise LrpError(
+            "evidence: the explanation must be a whole one of this model and input, with the relevance of all inputs, "
+            f"steps and features as they were passed in; got one of {', '.join(map(repr, e.inputs))} with "
+            f"{len(e.scores)} scores and {len(e)} steps."
+        )
 
 
 def evidence_of_all(every: list[Explanation]) -> EvidenceList:

@@ -155,7 +155,7 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
-TEXT = Flag("text", "the sentence", more={"nargs": "?"})
+TEXT = Flag("text", "the sentence, in quotes", more={"nargs": "?"})
 HTML = Flag("--html FILE", "also write HTML")
 EXPLAIN = (
     TEXT,

@@ -8,12 +8,11 @@ import sys
 import lrpnumpy as lrp
 from lrpnumpy import files
 from lrpnumpy.commands.common import HINTS, Command, Flag, hints_of
-from lrpnumpy.page.chosen import TAKE
 
 
 def run_page(options: argparse.Namespace) -> None:
     """Write one HTML file to explore results: a table of all records, and the explanation of each."""
-    names = ("label", "name", "title", "most", "megabytes", "take", "seed")
+    names = ("label", "name", "title", "most", "megabytes", "seed")
     results = [lrp.open_explanations(path) for path in options.results]
     lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.page}", file=sys.stderr)
@@ -59,8 +58,7 @@ PAGE = (
     Flag("--title", "title of the page"),
     Flag("--most N", "maximum number of records", int, 10_000),
     Flag("--megabytes MB", "approximate maximum size of the page", float, 20.0),
-    Flag("--take", "if there are more records: a random sample, or the highest scores of each class", TAKE, "sample"),
-    Flag("--seed", "seed of the random sample", int, 0),
+    Flag("--seed", "seed of the random sample that is shown if there are more records", int, 0),
 )  # fmt: skip
 CONVERT = (
     Flag("source", "weight file of any supported kind"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,6 @@ def write_page(
     title: str | None = None,
     most: int = 10_000,
     megabytes: float = 20.0,
-    take: Literal["sample", "top"] = "sample",
     seed: int = 0,
 ) -> None:
     """Write one self-contained HTML file to explore results: a table of records beside the explanation of each.
@@ -55,10 +54,7 @@ def write_page(
     name: what each record is called, likewise. Windows of a series are called by the label of their last step.
     title: of the page.
     most, megabytes: maximum number of records, and approximate maximum size of the page.
-    take: if there are more records, "sample" draws at random, "top" takes the highest scores of each predicted class.
-    The
-        page states which.
-    seed: of the sample.
+    seed: of the random sample that is shown if there are more records; the page states that.
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
@@ -69,7 +65,7 @@ def write_page(
     if len({len(one) for one in every}) > 1:
         counts = ", ".join(str(len(one)) for one in every)
         raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
-    which, notes = chosen(every, most, megabytes, take, seed)
+    which, notes = chosen(every, most, megabytes, seed)
     main = every[0]
     data = payload(
         every,
@@ -101,18 +97,15 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
     """A value for each record that is shown: from a stored column, or as passed in."""
     if given is None:
         return None
-    if isinstance(given, str):
-        if not hasattr(result, "column"):
-            raise LrpError(
-                f"{what} must be one value for each record where results are not a file, got {shown(given)}."
-            )
-        values = result.column(given)
-    elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
-        raise LrpError(f"{what} must be one value for each record, or the name of a column, got {shown(given)}.")
-    else:
-        values = getattr(given, "tolist", lambda: [*given])()
+    try:
+        values = [*(result.column(given) if isinstance(given, str) else given)]
+    except (AttributeError, TypeError):
+        values = []
     if len(values) != len(result):
-        raise LrpError(f"{what} must be one value for each of {len(result)} records, got {len(values)}.")
+        raise LrpError(
+            f"{what} must be one value for each of {len(result)} records, or the name of a column that was stored "
+            f"with them, got {shown(given)}."
+        )
     return [values[k] for k in which.tolist()]
 
 

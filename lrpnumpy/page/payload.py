@@ -159,22 +159,25 @@ class _Columns:
         evidence_of_all([one for each in self.each for one in each][:TESTED])
         return [[None if one.tested is None else readable(one.tested.line) for one in each] for each in self.each]
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What the method computed with, as text."""
+        given = (self.example.options or {}).items()
+        return {key: short(value, OPTION) for key, value in given if value is not None and key not in UNIT}
+
     def check_same(self, other: _Columns) -> None:
         """An LrpError where another result is not of the same records by the same model."""
         mine, its = np.array(self.scores, np.float64), np.array(other.scores, np.float64)
-        if mine.shape != its.shape or [*self.inputs] != [*other.inputs]:
-            raise LrpError("results of one page must be of the same records and model, got other numbers of them.")
-        off = np.abs(mine - its).max(axis=1) > SAME * np.maximum(np.abs(mine).max(axis=1), 1e-6)
-        for name, one in self.inputs.items():
-            differs = one.differs(other.inputs[name])
-            what = f"steps of {name!r}"
-            if not len(differs):
-                differs, what = np.flatnonzero(off), "scores"
-            for k in differs[:1]:
-                raise LrpError(
-                    f"results of one page must be of the same records and model, got other {what} at record {k} by "
-                    f"{other.example.method} than by {self.example.method}."
-                )
+        is_same = mine.shape == its.shape and [*self.inputs] == [*other.inputs]
+        if is_same:
+            apart, largest = abs(mine - its).max(axis=1), abs(mine).max(axis=1)
+            is_same = (apart <= SAME * np.maximum(largest, 1e-6)).all()
+            is_same &= all(one.fits(other.inputs[name]) for name, one in self.inputs.items())
+        if not is_same:
+            raise LrpError(
+                f"results of one page must be of the same records and model, got other records, steps or scores by "
+                f"{other.example.method} than by {self.example.method}."
+            )
 
     def method(self, name: str) -> dict[str, Any]:
         """The part of this result that not all results share."""
@@ -190,11 +193,10 @@ class _Columns:
             values = [[one.get(entry, none) for entry in names] for one in self.ledgers]
             rows = np.array(values, np.float32).reshape(count, len(names), -1)  # (N, entries, K)
             ledger = np.ascontiguousarray(np.moveaxis(rows, -1, 0))
-        options = {key: short(value, OPTION) for key, value in (e.options or {}).items() if value is not None}
         return {
             "name": name,
             "method": e.method,
-            "options": {key: value for key, value in options.items() if key not in UNIT},
+            "options": self.options,
             "description": description,
             "shares": claims_shares(e),
             "targets": targets,
@@ -300,14 +302,13 @@ class _Input:
             return {**found, "feature_relevance": None}
         return {**found, "feature_relevance": _rows([one.reshape(-1, *one.shape[-2:]) for one in features], -2)}
 
-    def differs(self, other: _Input) -> np.ndarray:
-        """The records whose steps are not those of another result, which shares the dictionary."""
+    def fits(self, other: _Input) -> bool:
+        """Whether records have the steps that they have in another result, which shares the dictionary."""
         if self.lengths != other.lengths:
-            return np.flatnonzero(np.array(self.lengths) != np.array(other.lengths))
+            return False
         if (self.series is None) != (other.series is None) or self.named != other.named:
-            return np.empty(0, np.int64)
-        off = [not np.array_equal(mine, its) for mine, its in zip(self.steps, other.steps, strict=True)]
-        return np.flatnonzero(off)
+            return True
+        return all(np.array_equal(mine, its) for mine, its in zip(self.steps, other.steps, strict=True))
 
 
 def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -348,12 +349,13 @@ def _entries(e: Explanation) -> Any:
 def _unique(columns: Sequence[_Columns]) -> list[str]:
     """Names of the methods; where two are alike, with the options in which they differ, or numbered."""
     found = [column.example.method for column in columns]
-    options = [dict(column.example.options or {}) for column in columns]
     for name in {name for name in found if found.count(name) > 1}:
         places = [k for k, one in enumerate(found) if one == name]
-        keys = [key for key in options[places[0]] if len({str(options[k].get(key)) for k in places}) > 1]
-        for k in places:
-            found[k] = " ".join([name, *(f"{key}={short(options[k].get(key), OPTION)}" for key in keys)])
+        for key in columns[places[0]].options:
+            values = [columns[k].options.get(key) for k in places]
+            if len({*values}) > 1:
+                for k, value in zip(places, values, strict=True):
+                    found[k] += f" {key}={value}"
     return [f"{name} ({k + 1})" if found.count(name) > 1 else name for k, name in enumerate(found)]
 
 
@@ -366,10 +368,12 @@ def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -
             continue
         try:
             found[k] = known[value] if value in known else float(value)
+            is_right = is_regression or found[k] in range(max(2, len(classes)))
         except (TypeError, ValueError):
-            raise LrpError(f"label must be a class by index or name, or a number, got {value!r} at {k}.") from None
-        if not is_regression and found[k] not in range(max(2, len(classes))):
-            raise LrpError(f"label must be a class from 0 to {len(classes) - 1} or its name, got {value!r} at {k}.")
+            is_right = False
+        if not is_right:
+            what = "a number" if is_regression else f"a class from 0 to {len(classes) - 1} or its name"
+            raise LrpError(f"label must be {what}, got {value!r} at {k}.")
     return found
 
 

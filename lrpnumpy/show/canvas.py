@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -162,17 +161,9 @@ def color_scale(
 
 
 def set_title(ax: Axes, text: str, note: str = "", pad: float | None = None) -> None:
-    """The title, and a note below it, in as many lines as they need, `pad` points above the axes.
-
-    In a figure made by this package matplotlib wraps them at its edge. In axes of the caller they are as wide as these.
-    """
-    lines = [text, *note.splitlines()]
-    is_ours = isinstance(figure_of(ax), Picture)
-    if not is_ours:
-        inches = ax.get_window_extent().width / figure_of(ax).dpi
-        room = max(24, int(inches * 72 / (0.56 * rcParams["font.size"])))
-        lines = [piece for line in lines for piece in textwrap.wrap(line, room)]
-    ax.set_title("\n".join(lines), loc="left", fontsize=TITLE, parse_math=False, pad=pad, wrap=is_ours)
+    """The title, and a note below it, `pad` points above the axes, wrapped at the edge of the figure."""
+    text = "\n".join([text, *note.splitlines()])
+    ax.set_title(text, loc="left", fontsize=TITLE, parse_math=False, pad=pad, wrap=True)
 
 
 def finished(ax: Axes, e: Explanation, title: str | None, pad: float | None = None) -> Figure:
@@ -207,19 +198,10 @@ def name_rows(ax: Axes, names: Sequence[Any], most: int = NAME, size: str = SMAL
 
 
 def name_signal(ax: Axes, name: str) -> None:
-    """The name of a curve, beside its axes."""
-    ax.set_ylabel(wrapped(name), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
+    """The name of a curve, beside its axes, in lines that are broken between words."""
+    lines = textwrap.fill(short(name, 36).replace("_", "_ "), 18, break_long_words=False).replace("_ ", "_")
+    ax.set_ylabel(lines, rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
     ax.locator_params(axis="y", nbins=3)
-
-
-def wrapped(name: str, room: int = 18) -> str:
-    """A name in lines, broken at spaces and after underscores and hyphens, never inside a word."""
-    lines = [""]
-    for piece in re.findall(r"[^ _-]+[ _-]*|[ _-]+", short(name, 2 * room)):
-        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > room:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(line.strip() for line in lines)
 
 
 def unit_label(word: str, e: Explanation) -> str:

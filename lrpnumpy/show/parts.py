@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, readable, unmasked
+from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark
 from lrpnumpy.show.color import LEAST, scaled
 
@@ -59,50 +59,26 @@ def of_one_class(e: Explanation, what: str) -> Explanation:
     return e
 
 
-def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
-    """Every input of an explanation, the main one first. `x` are values to show: one array, or a dict by input."""
+def shown(e: Explanation, what: str) -> list[Shown]:
+    """Every input of an explanation, the main one first."""
     of_one_class(e, what)
-    given = x if isinstance(x, Mapping) else {next(iter(e.inputs)): x}
     found = []
     for name, part in e.inputs.items():
         if _are_words(e, part):
             part = replace(part, feature_relevance=None, values=None, features=("words",))
-        relevance = np.asarray(part.relevance if part.feature_relevance is None else part.feature_relevance, float)
-        relevance = relevance[:, None] if relevance.ndim == 1 else relevance
-        T, D = relevance.shape
-        values = given.get(name)
-        values = part.values if values is None else _floats(values, f"{what}: x")
-        if values is not None and values.ndim == 1 and T == 1:
-            values = values[None]
-        if values is not None and (
-            values.ndim != 2 or len(values) != T or (part.feature_relevance is not None and values.shape[1] != D)
-        ):
-            place = "x" if len(e.inputs) == 1 else f"x[{name!r}]"
-            width = D if part.feature_relevance is not None else "D"
-            raise LrpError(
-                f"{what}: {place} must have shape ({T}, {width}), the input that was explained, got {values.shape}."
-            )
-        width = D if values is None else values.shape[1]
-        features = part.features if part.features and len(part.features) == width else None
-        unnamed = (
-            ["relevance"] if part.feature_relevance is None and values is None else [f"x{d}" for d in range(width)]
-        )
-        names = tuple(map(readable, features or unnamed))
+        relevance = part.relevance[:, None] if part.feature_relevance is None else part.feature_relevance
+        width = (relevance if part.values is None else part.values).shape[1]
+        names: Sequence[str] = part.features or ()
+        if len(names) != width:
+            is_known = part.feature_relevance is not None or part.values is not None
+            names = [f"x{d}" for d in range(width)] if is_known else ["relevance"]
         labels: Any = part.labels if part.tokens is None else part.tokens
         if part.marks is not None or (labels is not None and np.asarray(labels).dtype.kind != "M"):
             labels = part.shown_steps
-        found.append(Shown(readable(name), relevance, values, names, labels))
+        found.append(
+            Shown(readable(name), np.asarray(relevance, float), part.values, tuple(map(readable, names)), labels)
+        )
     return found
-
-
-def _floats(values: Any, where: str) -> np.ndarray:
-    unmasked(values, where)
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError
-        return np.asarray(values, float)
-    except (TypeError, ValueError, OverflowError):
-        raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
 def title(e: Explanation) -> str:

@@ -23,7 +23,6 @@ BARS = 40  # bars of one step
 @door
 def feature_map(
     e: Explanation,
-    x: Any = None,
     ax: Axes | None = None,
     width: float = 8.0,
     title: str | None = None,
@@ -32,10 +31,9 @@ def feature_map(
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
     Every input of the network is drawn: a series as a map, one step or a static vector as bars below. With more than
-    400 steps, each column is the sum of several; a note states it. `x` are the values to draw, as `explain` got them,
-    where the explanation does not have them: an array, or a dict by input.
+    400 steps, each column is the sum of several; a note states it.
     """
-    parts = shown(by_variable(e, "feature_map"), "feature_map", x)
+    parts = shown(by_variable(e, "feature_map"), "feature_map")
     series, vectors = _divided(parts)
     tables = [part.rows(ROWS) for part in series]
     norm = canvas.Scale(*(grouped(table)[0] for table, _ in tables))
@@ -65,7 +63,6 @@ def feature_map(
 @door
 def series(
     e: Explanation,
-    x: Any = None,
     ax: Axes | None = None,
     width: float = 8.0,
     title: str | None = None,
@@ -74,9 +71,9 @@ def series(
     """Numeric inputs of `e` as signals on the color of their relevance: that of each feature, or that of the step.
 
     If there are more than 12 features, the most relevant are drawn; a note states it. Every input of the network
-    has its part: a static vector, or a single step, as bars below. `x` is as for `feature_map`.
+    has its part: a static vector, or a single step, as bars below.
     """
-    parts = shown(e, "series", x)
+    parts = shown(e, "series")
     many, vectors = _divided(parts)
     norm = canvas.Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [_drawn_signals(part) for part in many]

@@ -63,8 +63,7 @@ def test_what_fails_is_said():
     found = judged([5.0, 2.0], changes)
     assert found.verdict == "fails" and found.refuted == pytest.approx((5 - 0.03) / 7)
     assert found.line == (
-        "Evidence: fails. 5.0 mm are claimed for g0, but no replacement changes the prediction by more than "
-        "0.01 mm."
+        "Evidence: fails. 5.0 mm are claimed for g0, but no replacement changes the prediction by more than 0.01 mm."
     )
     missed = judged([0.01, 2.0], [[1.5] * 4, [2.0] * 4])
     assert "Every replacement of g0 changes the prediction by at least 1.5 mm, but only 0.01 mm are" in missed.line
@@ -216,12 +215,12 @@ def test_long_texts_have_64_groups(words):
 def test_bad_input(words, rng):
     model, sentences = words
     e = lrp.explain(model, sentences[0])
-    with pytest.raises(lrp.LrpError, match="must be of this input"):
+    with pytest.raises(lrp.LrpError, match="must be a whole one of this model and input"):
         lrp.evidence(model, [*sentences[0], *sentences[0]], e)
     with pytest.raises(lrp.LrpError, match="pass an explanation"):
         lrp.evidence(model, sentences[0], None)
     assert evidence_of(model, [], []) == []
-    with pytest.raises(lrp.LrpError, match="must be of this model"):
+    with pytest.raises(lrp.LrpError, match="must be a whole one of this model and input"):
         lrp.evidence(summing(rng), rng.normal(size=(len(e), 3)), e)
 
 

@@ -76,17 +76,15 @@ def test_every_input_is_drawn(picture):
     assert len(limits) == 1
 
 
-def test_values_may_be_given(rng):
+def test_values_are_drawn_once_they_are_known(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], features=["rain", "snow"])
     x = rng.normal(size=(50, 2))
     e = lrp.explain(model, x).with_first(values=None)
-    assert [list(line.get_ydata()) for line in lines(plot.series(e, x), 50)] == x.T.tolist()
+    assert not lines(plot.series(e), 50)
+    assert [list(line.get_ydata()) for line in lines(plot.series(e.with_first(values=x)), 50)] == x.T.tolist()
     by_word = lrp.explain(model, x, unit="step")
-    rows = [one.get_array()[0] for one in images(plot.series(by_word, x)) if one.get_array().shape == (1, 50)]
+    rows = [one.get_array()[0] for one in images(plot.series(by_word)) if one.get_array().shape == (1, 50)]
     np.testing.assert_array_equal(rows, [by_word.relevance] * 2)
-    for wrong in (x[:3], x[:, :1], x[0]):
-        with pytest.raises(lrp.LrpError, match=r"x must have shape \(50, 2\)"):
-            plot.series(e, wrong)
     with pytest.raises(lrp.LrpError, match="unit='feature'"):
         plot.feature_map(by_word)
     with pytest.raises(lrp.LrpError, match="for_class"):
@@ -175,12 +173,6 @@ def test_several_inputs_are_below_each_other_with_their_names():
     title = outer._left_title.get_window_extent()
     assert title.y0 >= named["x"]._left_title.get_window_extent().y1 - 1
     assert all(axes.get_position().width > 0.5 for axes in named.values())
-
-
-def test_names_are_broken_between_words():
-    assert canvas.wrapped("mean arterial pressure", 18) == "mean arterial\npressure"
-    assert canvas.wrapped("vapour_pressure_pascal", 16) == "vapour_pressure_\npascal"
-    assert "\n" not in canvas.wrapped("a" * 30, 18)
 
 
 def test_fonts_follow_the_style():
