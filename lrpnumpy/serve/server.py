@@ -24,14 +24,15 @@ from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, 
 from lrpnumpy.serve.worker import Worker
 
 LOG = logging.getLogger("lrpnumpy.serve")
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",  # the address has the token
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+HEADERS = (
+    "Connection: close",
+    "Cache-Control: no-store",
+    "Referrer-Policy: no-referrer",  # the address has the token
+    "X-Content-Type-Options: nosniff",
+    "X-Frame-Options: DENY",
+    "Cross-Origin-Opener-Policy: same-origin",
+    "Cross-Origin-Resource-Policy: same-origin",
+)
 SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
 BACKLOG = 1024  # connections that wait in the system to be accepted
@@ -87,14 +88,13 @@ class Server:
             with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
                 status, answer, policy = await self._response(reader, task)
                 kind = "text/html" if policy is not None else "application/json"
-                lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
-                more = {
-                    "Content-Type": f"{kind}; charset=utf-8",
-                    "Content-Length": str(len(answer)),
-                    "Connection": "close",
-                }
-                more["Content-Security-Policy"] = policy or NOTHING
-                lines += [f"{name}: {value}" for name, value in {**HEADERS, **more}.items()]
+                lines = [
+                    f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+                    *HEADERS,
+                    f"Content-Type: {kind}; charset=utf-8",
+                    f"Content-Length: {len(answer)}",
+                    f"Content-Security-Policy: {policy or NOTHING}",
+                ]
                 writer.write("\r\n".join([*lines, "", ""]).encode() + answer)
                 async with asyncio.timeout(self.limits.patience):
                     await writer.drain()
@@ -119,7 +119,9 @@ class Server:
             head, body = await self._request(reader, task)
             if head.path == "/":
                 return 200, *self.page
-            found = self._state() if head.path == "/state" else await self._explained(body)
+            found = {"progress": self.worker.progress, "waiting": self.worker.waiting}
+            if head.path == "/explain":
+                found = await self._explained(body)
             return 200, json.dumps(found).encode(), None
         except Refusal as refusal:
             return refusal.status, json.dumps({"error": refusal.text}).encode(), None
@@ -164,10 +166,6 @@ class Server:
             raise Refusal(503, f"At most {self.limits.connections} connections must be open; try again in a moment.")
         self.strangers.pop(task, None)
         self.admitted.add(task)
-
-    def _state(self) -> dict[str, Any]:
-        """How far the preparations are."""
-        return {"progress": self.worker.progress, "waiting": self.worker.waiting}
 
     async def _explained(self, body: bytes) -> dict[str, Any]:
         """What the worker answers to a question in JSON."""
