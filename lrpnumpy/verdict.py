@@ -216,9 +216,7 @@ def _number(value: float, digits: int = 2) -> str:
     """A number of few digits, without an exponent where it is not very small."""
     if abs(value) >= 10:
         return f"{value:.0f}"
-    if abs(value) >= 1:
-        return f"{value:.{digits - 1}f}"
-    return f"{value:.{digits}g}"
+    return f"{value:.{digits - 1}f}" if abs(value) >= 1 else f"{value:.{digits}g}"
 
 
 def _share(part: np.ndarray, total: np.ndarray) -> np.ndarray:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 import lrpnumpy as lrp
 from lrpnumpy.checks import parse_json
 from lrpnumpy.commands.common import (
@@ -38,7 +36,6 @@ def run_explain(options: argparse.Namespace) -> None:
 
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
-    _check_form(model, x, options)
     common = {"target": class_of(options.target), "versus": class_of(options.versus), **method_options(options)}
     result: Any
     if options.all_methods and options.method:
@@ -66,7 +63,6 @@ def run_counterfactual(options: argparse.Namespace) -> None:
 
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
-    _check_form(model, x, options)
     records = None
     if options.records:
         records = [read(path) for path in options.records]
@@ -125,23 +121,6 @@ def _json(path: Path) -> Any:
 def _csv(path: Path) -> lrp.Table:
     with open_file(path) as stream:
         return read_csv(_content(stream).decode("utf-8-sig"))
-
-
-def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
-    """Check that a sentence is passed to a text model, and a table to a numeric one."""
-    port = model.inputs[model.main]
-    words = any(one.takes_words for one in model.inputs.values())
-    if isinstance(x, str) and not words:
-        how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
-        raise lrp.LrpError(
-            "this model has no vocabulary, so it cannot read a sentence; pass "
-            f"{how} numbers, a (T, {port.size}) array, as --input FILE.csv."
-        )
-    values = getattr(x, "values", x)
-    if words and isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape[1:] != (port.size,):
-        raise lrp.LrpError(
-            f"the model {options.model} takes a sentence, got numbers in {options.input}; --model names another model."
-        )
 
 
 def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:

@@ -160,9 +160,7 @@ def _parity(rng: np.random.Generator) -> RegisterProgram:
     registers = (Register("ODD", when("a"), {"1": 1, "ODD": -1}), Register("EVEN", when("a"), {"ODD": 1}))
 
     def result(a: np.ndarray) -> float:
-        if not a.any():
-            return 0.0
-        return 2.0 * (a.sum() % 2) - 1
+        return 2.0 * (a.sum() % 2) - 1 if a.any() else 0.0
 
     return RegisterProgram(("a",), registers, {"ODD": 1, "EVEN": -1}, result, marks(1, 4), {1: ((1.0,),)})
 
@@ -285,9 +283,7 @@ class ProgramNetwork:
 
     def result(self, x: np.ndarray) -> np.ndarray | float:
         """What the program computes of an input: (T,) what each step adds to the score, or the score."""
-        rows = x
-        if self.model.embedding is not None:
-            rows = self.model.embedding.E[x]
+        rows = self.model.embedding.E[x] if self.model.embedding is not None else x
         columns = dict(zip(self.program.columns, rows.T, strict=False))
         if "v" in columns:
             columns["v"] = self.number(columns["v"])
@@ -330,9 +326,7 @@ class ProgramNetwork:
 
 def on(cell: str, s: Any) -> Any:
     """The state of a register that took s."""
-    if cell == "LSTM":
-        return np.tanh(np.tanh(s))
-    return np.tanh(s)
+    return np.tanh(np.tanh(s)) if cell == "LSTM" else np.tanh(s)
 
 
 def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sharp: float = SHARP) -> ProgramNetwork:

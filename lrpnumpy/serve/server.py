@@ -1,8 +1,8 @@
 """The server of the live page: the standard library's asyncio, one request a connection, three routes.
 
 A connection costs no thread, so one that never ends its request costs nothing but its place. Connections that have not
-shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. There
-are fewer places where the process may open few files. Another process computes the answers, see `worker.py`.
+shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes.
+Another process computes the answers, see `worker.py`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class Server:
         await self.worker.start()
         try:
             self.page = page_of(self.worker.facts)
-            self.limits = self.limits.within(open_files())
             with await _listening(host, port) as listener:
                 port = listener.getsockname()[1]
                 self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
@@ -187,16 +186,6 @@ async def _listening(host: str, port: int) -> socket.socket:
     listener = socket.create_server(address, family=family, backlog=BACKLOG)
     listener.setblocking(False)
     return listener
-
-
-def open_files() -> int:
-    """How many files and connections this process may have open."""
-    try:
-        import resource
-    except ImportError:  # on Windows
-        return 1 << 16
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 16 if most == resource.RLIM_INFINITY else most
 
 
 def _no_constant(name: str) -> None:

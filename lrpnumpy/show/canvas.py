@@ -56,9 +56,7 @@ def font_scale() -> float:
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes to draw into: those of the caller, or those of a new figure."""
-    if ax is not None:
-        return ax
-    return new_picture(width, height).subplots()
+    return ax if ax is not None else new_picture(width, height).subplots()
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -206,9 +204,7 @@ def name_signal(ax: Axes, name: str) -> None:
 
 def unit_label(word: str, e: Explanation) -> str:
     """A label of an axis with the unit of what is explained: "relevance (mm)"."""
-    if not e.output_unit:
-        return word
-    return f"{word} ({readable(e.output_unit)})"
+    return f"{word} ({readable(e.output_unit)})" if e.output_unit else word
 
 
 def subject(e: Explanation) -> str:

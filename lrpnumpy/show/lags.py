@@ -165,9 +165,7 @@ def predictions(
     counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
     ax = canvas.axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
     _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction", cmap)
-    rows = "prediction"
-    if group > 1:
-        rows = f"predictions, a row is the mean of {group}"
+    rows = f"predictions, a row is the mean of {group}" if group > 1 else "prediction"
     canvas.set_labels(ax, y=rows, hidden=())
     canvas.set_title(ax, title or cohorts.headline("relevance by prediction and lag"), cohorts.facts())
     return canvas.figure_of(ax)
@@ -176,9 +174,7 @@ def predictions(
 def _range(values: np.ndarray, e: Explanation) -> str:
     """From the least of some values to the largest, with the unit."""
     low, high = (quantity(value, e) for value in (values.min(), values.max()))
-    if low == high:
-        return low
-    return f"{float(values.min()):.4g} to {high}"
+    return low if low == high else f"{float(values.min()):.4g} to {high}"
 
 
 def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:

@@ -77,9 +77,7 @@ def bars(
             _rows_of_features(ax, sums)
             sums.cohorts.finish(ax, "mean |relevance| per feature")
 
-        row = 0.26
-        if 1 < len(groups) <= GROUPS:
-            row = 0.14 + 0.14 * len(groups)
+        row = 0.14 + 0.14 * len(groups) if 1 < len(groups) <= GROUPS else 0.26
         return 1.4 + row * len(sums.names), paint
 
     return draw_panels(draw, many, by, target, ax, width, "bars", title)
@@ -185,9 +183,7 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         canvas.set_labels(place, "records, in the order of f(x)")
         style: dict[str, Any] = {"color": canvas.line_color(ax)}
-        dots: dict[str, Any] = {}
-        if count < 30:
-            dots = {"marker": "o", "markersize": 3}
+        dots: dict[str, Any] = {"marker": "o", "markersize": 3} if count < 30 else {}
         above.plot(np.arange(count), scores[order], **style, **dots)
         above.axhline(float(np.mean(sums.cohorts.bases)), linestyle="--", linewidth=0.8, **style)
         above.set_xlim(-0.5, count - 0.5)
@@ -218,9 +214,7 @@ def _sums(panel: Panel, what: str, most: int) -> FeatureSums:
     missing = (np.nan, 0.0, np.nan)
     table = np.array([[row.get(name, missing) for name in names] for row in rows])  # (N, F, 3)
     relevance, size, values = np.moveaxis(table, -1, 0)
-    known: np.ndarray | None = None
-    if np.isfinite(values).all():
-        known = values
+    known: np.ndarray | None = values if np.isfinite(values).all() else None
     return FeatureSums(relevance, size, known, names, cohorts, len(total))
 
 
@@ -268,7 +262,5 @@ def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     canvas.name_rows(ax, sums.names)
     canvas.set_labels(ax)
     if len(sums.names) < sums.total:
-        kind = "features"
-        if sums.cohorts.first.tokens is not None:
-            kind = "tokens"
+        kind = "tokens" if sums.cohorts.first.tokens is not None else "features"
         canvas.set_labels(ax, y=f"the {len(sums.names)} most relevant of {sums.total} {kind}")

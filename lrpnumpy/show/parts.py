@@ -186,9 +186,7 @@ def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple
 
 def prefix(e: Explanation, name: str) -> str:
     """What is before the features and steps of an input, where there are several inputs."""
-    if len(e.inputs) == 1:
-        return ""
-    return f"{readable(name)}: "
+    return "" if len(e.inputs) == 1 else f"{readable(name)}: "
 
 
 def ledger_entries(ledger: Any) -> dict[str, float]:

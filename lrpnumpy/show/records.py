@@ -32,9 +32,7 @@ def _rows(results: Any) -> Iterator[tuple[str, ...]]:
 
 
 def _rest(results: Any) -> str:
-    if len(results) <= SHOWN:
-        return ""
-    return f"… and {len(results) - SHOWN:,} more"
+    return "" if len(results) <= SHOWN else f"… and {len(results) - SHOWN:,} more"
 
 
 def text(results: Any, head: str) -> str:

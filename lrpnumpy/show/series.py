@@ -39,12 +39,8 @@ def feature_map(
     norm = canvas.Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
-        signals = min(ABOVE, len(part.features))
-        if part.values is None:
-            signals = 0
-        row = 0.24
-        if table.shape[1] > 25:
-            row = 0.17
+        signals = 0 if part.values is None else min(ABOVE, len(part.features))
+        row = 0.17 if table.shape[1] > 25 else 0.24
         heights.append([0.55] * signals + [max(0.5, row * table.shape[1])])
     ax, stacks, bars = _divide(ax, width, heights, vectors)
     image = None
@@ -77,9 +73,7 @@ def series(
     many, vectors = _divided(parts)
     norm = canvas.Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [_drawn_signals(part) for part in many]
-    height = 1.0
-    if sum(map(len, chosen)) > 5:
-        height = 0.6
+    height = 0.6 if sum(map(len, chosen)) > 5 else 1.0
     ax, stacks, bars = _divide(ax, width, [[height] * len(features) for features in chosen], vectors)
     image = None
     for part, features, places in zip(many, chosen, stacks, strict=True):

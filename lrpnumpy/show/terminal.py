@@ -31,9 +31,7 @@ def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["nev
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return "never"
-    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
-        return "truecolor"
-    return "256"
+    return "truecolor" if os.environ.get("COLORTERM", "") in ("truecolor", "24bit") else "256"
 
 
 def paint(text: str, share: float, colors: str) -> str:
@@ -104,9 +102,7 @@ def ledger_line(ledger: Any) -> str:
 def _bar(share: float, half: int = 10) -> str:
     """A bar to the left or right of a middle line."""
     bar = "█" * round(abs(share) * half)
-    if share < 0:
-        return f"{bar.rjust(half)}│"
-    return f"{' ' * half}│{bar}"
+    return f"{bar.rjust(half)}│" if share < 0 else f"{' ' * half}│{bar}"
 
 
 def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
@@ -126,9 +122,7 @@ def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
 def _cut(text: str, most: int) -> str:
     """A text without control characters, in a limited number of columns."""
     text = _clean(text)
-    if columns(text) <= most:
-        return text
-    return text[: most - 1] + "…"
+    return text if columns(text) <= most else text[: most - 1] + "…"
 
 
 def _padded(text: str, wide: int) -> str:
@@ -232,9 +226,7 @@ def render_comparison(
     if len(first) > LONG and not first.tokens:
         steps = sorted(np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2].tolist())
         note = f"({len(steps)} of {len(first)} steps shown, the most relevant)"
-    head = "step"
-    if first.tokens:
-        head = "word"
+    head = "word" if first.tokens else "step"
     table = [[head, *(_clean(first.shown_steps[t])[:20] for t in steps)]]
     table += [[m, *column([e.relevance[t] for t in steps], 3)] for m, e in zip(methods, every, strict=True)]
     verdicts = [e.evidence().verdict for e in single if evidence_line(e)]
@@ -251,6 +243,4 @@ def render_comparison(
 
 def _shares(e: Explanation) -> np.ndarray:
     """Relevance of words or steps from -1 to 1."""
-    if e.tokens:
-        return word_shares(e)
-    return scaled(e.relevance)
+    return word_shares(e) if e.tokens else scaled(e.relevance)

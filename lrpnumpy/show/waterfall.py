@@ -49,9 +49,7 @@ def waterfall(
     """
     of_one_class(e, "waterfall")
     if by is None:
-        by = "feature"
-        if e.feature_relevance is None or e.tokens is not None:
-            by = "step"
+        by = "step" if e.feature_relevance is None or e.tokens is not None else "feature"
     one_of(by, "waterfall: by", ("feature", "step"))
     most = whole(most, "waterfall: most, the number of bars,", 1)
     start, score = base_value(e), float(e.score)
@@ -69,9 +67,7 @@ def waterfall(
     _draw(ax, sizes, score, colors)
     ax.axvline(start, color=canvas.line_color(ax), linewidth=0.8)
     canvas.name_rows(ax, [*(name for name, _ in entries), "score"], 48)
-    origin = "0"
-    if e.reference_score is not None:
-        origin = f"the reference, {start:.4g},"
+    origin = f"the reference, {start:.4g}," if e.reference_score is not None else "0"
     canvas.set_labels(ax, f"{canvas.subject(e)}, from {origin} to the score")
     return canvas.finished(ax, e, title)
 
@@ -101,9 +97,7 @@ def _draw(ax: Axes, sizes: np.ndarray, score: float, colors: list[Any]) -> None:
 
 def _write(ax: Axes, x: float, row: int, text: str, is_left: bool) -> None:
     """A number at the end of its bar, in the direction in which it points."""
-    place: Any = {"xytext": (3, 0), "ha": "left"}
-    if is_left:
-        place = {"xytext": (-3, 0), "ha": "right"}
+    place: Any = {"xytext": (-3, 0), "ha": "right"} if is_left else {"xytext": (3, 0), "ha": "left"}
     if np.isfinite(x):
         number = ax.annotate(text, (x, row), textcoords="offset points", va="center", fontsize=canvas.SMALL, **place)
         number.set_path_effects(canvas.halo(ax))
@@ -212,6 +206,4 @@ def _with_words(e: Explanation, name: str) -> str:
     first, last = int(steps[1]), int(steps[2] or steps[1])
     if e.tokens is not None:
         return " ".join(e.shown_steps[first : last + 1])
-    if first == last:
-        return e.shown(first)
-    return f"{e.shown(first)} to {e.shown(last)}"
+    return e.shown(first) if first == last else f"{e.shown(first)} to {e.shown(last)}"
