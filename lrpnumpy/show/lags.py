@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
@@ -34,10 +34,9 @@ def memory(
     """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark shows within how many
-    steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
-    logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
-    "season" and "month" are those of the prediction, and a list has one label for each explanation. More than 6 groups
-    are drawn as a map. `target` is as in `bars`.
+    steps of the prediction half of it lies. With `by` there is a line for each group, with its 95 % interval: "class"
+    is that explained, "year", "season" and "month" are those of the prediction, and a list has one label for each
+    explanation. More than 6 groups are drawn as a map. `target` is as in `bars`.
     """
     return draw_panels(_memory, many, by, target, ax, width, "memory", title)
 
@@ -54,9 +53,10 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
         if len(groups) > GROUPS:
             _map_of_lags(ax, lags, groups, cohorts.label("mean |relevance|"))
         else:
-            means = [_curve(ax, lags[rows], name, COLORS[k], unit) for k, (name, rows) in enumerate(groups.items())]
+            for k, (name, rows) in enumerate(groups.items()):
+                _curve(ax, lags[rows], name, COLORS[k], unit)
             ax.set_xlim(0, max(1, lags.shape[1] - 1))
-            _set_height(ax, np.concatenate(means))
+            ax.set_ylim(bottom=0)
             legend(ax)
             canvas.set_labels(ax, None, cohorts.label(label))
         canvas.set_labels(ax, f"{unit}s before the prediction")
@@ -65,14 +65,11 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     return 3.4, paint
 
 
-def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> np.ndarray:
+def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> None:
     """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
     lags = np.where(np.isfinite(lags), lags, np.nan)
-    is_empty = np.isnan(lags).all(axis=0)
-    if is_empty.all():
-        lags = np.zeros_like(lags)
-    else:
-        lags = lags[:, ~is_empty]  # the longest of a group may be shorter than that of others
+    lags[:, 0] = np.nan_to_num(lags[:, 0])
+    lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
     steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
     half = _half(mean)
     note = f"half within {half} {unit}{'s' * (half > 1)}"
@@ -82,12 +79,10 @@ def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) 
             ax.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0, label=f"middle {inside:.0%}")
         ax.plot(steps, mean, color=color, label="mean")
         ax.axvline(half, color=canvas.line_color(ax), linestyle="--", linewidth=1, label=note)
-        return mean
-    factor = np.exp(Z95 * error / np.where(mean > 0, mean, 1.0))  # the interval of its logarithm: never below 0
-    ax.fill_between(steps, mean / factor, mean * factor, color=color, alpha=0.25, linewidth=0)
-    ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
-    ax.axvline(half, color=color, linestyle="--", linewidth=1)
-    return mean
+    else:
+        ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
+        ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
+        ax.axvline(half, color=color, linestyle="--", linewidth=1)
 
 
 def _map_of_lags(ax: Axes, lags: np.ndarray, groups: dict[str | None, np.ndarray], label: str) -> None:
@@ -135,9 +130,8 @@ def horizons(
     ax = canvas.axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
     _lag_map(ax, table, names, first, "the last one", cmap)
     canvas.set_labels(ax, y=rows, hidden=())
-    scores = _range(np.mean([e.scores for e in many], axis=0), first)
     bases = [np.zeros(1) if e.reference_score is None else e.reference_score for e in many]
-    base = _range(np.mean(bases, axis=0), first)
+    scores, base = (_range(np.mean(values, axis=0), first) for values in ([e.scores for e in many], bases))
     canvas.set_title(ax, title or about, f"f(x) = {scores}, base value {base}")
     return canvas.figure_of(ax)
 
@@ -207,18 +201,6 @@ def _magnitude(e: Explanation) -> np.ndarray:
     if e.feature_relevance is None or e.tokens is not None:
         return np.abs(e.relevance)
     return np.abs(e.feature_relevance).sum(axis=1)
-
-
-def _set_height(ax: Axes, means: np.ndarray) -> None:
-    """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
-    low, high = means.min(), means.max()
-    if low > high / 30 or high == 0:
-        ax.set_ylim(bottom=0)
-        return
-    ax.set_yscale("log", nonpositive="clip")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 
 def _half(mean: np.ndarray) -> int:

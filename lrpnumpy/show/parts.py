@@ -11,8 +11,9 @@ import numpy as np
 
 from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark
-from lrpnumpy.show.color import LEAST, scaled
+from lrpnumpy.show.color import LEAST, limit, scaled
 
+MAPPED = 24  # features of a map of text; of more those of most relevance are shown
 NAME = 28  # a longer name is cut
 ALWAYS = ("inputs", "gap")  # entries of a ledger that are shown even if they are zero
 NOTHING = 1e-6  # of the largest entry of a ledger: a smaller one is rounding
@@ -235,3 +236,38 @@ def stamps_of(labels: Any) -> np.ndarray | None:
     found = np.asarray(labels) if labels is not None else np.empty(0)
     is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found).astype(np.int64) > 0).all()
     return found if is_dates else None
+
+
+class Map(NamedTuple):
+    """F features and K columns of `group` steps each, the last of which may have fewer."""
+
+    features: tuple[str, ...]
+    relevance: np.ndarray  # (F, K) summed over the steps of a column
+    shares: np.ndarray  # (F, K) the same from -1 to 1, see `color.limit`
+    values: np.ndarray | None  # (F, K) mean over the steps of a column
+    total: np.ndarray  # (F,) relevance of each feature
+    group: int
+    left_out: int  # features that are not shown
+
+    @property
+    def heights(self) -> np.ndarray:
+        """(F, K) values from 0, the least of the feature, to 1; 0 where there are none."""
+        if self.values is None:
+            return np.zeros(self.relevance.shape)
+        low, high = self.values.min(axis=1, keepdims=True), self.values.max(axis=1, keepdims=True)
+        return (self.values - low) / np.where(high > low, high - low, 1.0)
+
+
+def map_of(part: Shown, most: int) -> Map:
+    """One input of an explanation in a limited number of columns."""
+    T, D = part.relevance.shape
+    some = part.most_relevant(MAPPED)
+    cells, group = grouped(part.relevance[:, some], max(1, most))
+    relevance, values = cells.T, None
+    if part.values is not None and part.values.shape[1] == D:
+        counts = np.minimum(group, T - group * np.arange(len(cells)))
+        values = (grouped(part.values[:, some], max(1, most))[0] / counts[:, None]).T
+    total, names = part.relevance.sum(axis=0)[some], tuple(part.features[d] for d in some)
+    if len(part.features) != D:  # one number per step, of several features
+        names = ("relevance",)
+    return Map(names, relevance, scaled(relevance, limit(relevance)[0]), values, total, group, D - len(some))

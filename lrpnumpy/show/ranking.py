@@ -10,7 +10,7 @@ import numpy as np
 
 from lrpnumpy.evaluate.ranking import COLUMNS, Cells, Ranking
 from lrpnumpy.show import html
-from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.color import decimals
 from lrpnumpy.show.parts import escape
 
 if TYPE_CHECKING:

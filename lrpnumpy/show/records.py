@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lrpnumpy.checks import readable
+from lrpnumpy.show.color import column
 from lrpnumpy.show.html import table
-from lrpnumpy.show.numbers import column
 from lrpnumpy.show.parts import short
 
 SHOWN = 10  # records

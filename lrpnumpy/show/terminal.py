@@ -14,9 +14,8 @@ import numpy as np
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
-from lrpnumpy.show.color import RGB, ink, rgb, scaled
-from lrpnumpy.show.numbers import HIGH, LOW, column, map_of, signed, sparks
-from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, shown, title, word_shares
+from lrpnumpy.show.color import HIGH, LOW, RGB, column, ink, rgb, scaled, signed, sparks
+from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, map_of, shown, title, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncolored

@@ -15,7 +15,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.canvas import NEUTRAL
-from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.color import decimals
 from lrpnumpy.show.parts import (
     base_value,
     by_variable,

@@ -46,7 +46,6 @@ def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Exp
     return blocks
 
 
-@door
 def right_to_left(words: Sequence[str]) -> bool:
     """Whether most letters of some `words` are of a script that is written from right to left."""
     kinds = [unicodedata.bidirectional(c) for word in words for c in word]

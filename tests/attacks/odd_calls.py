@@ -229,7 +229,6 @@ def calls(folder):
         ),
         "astype": (numbers.astype, {"dtype": "float32"}),
         "with_units": (numbers.with_units, {"features": ["a", "b", "c"]}),
-        "right_to_left": (lrp.plot.right_to_left, {"words": ["a"]}),
     }
     slow = {
         "cite": (lambda used: lrp.cite(used), {"used": "lrp-all"}),

@@ -16,7 +16,7 @@ from page_samples import HOSTILE, arrays, payload_in, sentences, text_model
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
 from lrpnumpy.page import document, payload
-from lrpnumpy.page.chosen import chosen
+from lrpnumpy.page.document import chosen
 from lrpnumpy.page.payload import to_json
 
 F4 = 1e-6  # the page has float32

@@ -186,7 +186,7 @@ def test_fonts_follow_the_style():
             np.testing.assert_allclose(sizes(picture(ONE["visits"]())), [1.6 * size for size in usual[name]])
 
 
-@pytest.mark.parametrize("name", [name for name in plot.__all__ if name != "right_to_left"])
+@pytest.mark.parametrize("name", plot.__all__)
 def test_every_picture_takes_title_and_axes(name):
     options = inspect.signature(getattr(plot, name)).parameters
     assert {"ax", "title", "width"} <= {*options}
