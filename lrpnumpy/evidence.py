@@ -335,10 +335,7 @@ def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
 
 
 def evidence_of(
-    model: Model,
-    records: list[EncodedRecord],
-    every: Sequence[Explanation],
-    alternatives: Sequence[str] = ALTERNATIVES,
+    model: Model, records: list[EncodedRecord], every: Sequence[Explanation], alternatives: Sequence[str] = ALTERNATIVES
 ) -> list[Evidence]:
     """The evidence of explanations of some records of one model, computed as one batch.
 

@@ -159,7 +159,4 @@ COUNTERFACTUAL = (
     HTML,
     *HINTS,
 )
-COMMANDS = {
-    "explain": Command(run_explain, EXPLAIN),
-    "counterfactual": Command(run_counterfactual, COUNTERFACTUAL),
-}
+COMMANDS = {"explain": Command(run_explain, EXPLAIN), "counterfactual": Command(run_counterfactual, COUNTERFACTUAL)}

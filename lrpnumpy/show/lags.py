@@ -138,11 +138,7 @@ def horizons(
 
 @door
 def predictions(
-    many: Iterable[Explanation],
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
+    many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
 ) -> Figure:
     """A map of prediction and lag: which of the steps before it each prediction goes back to.
 

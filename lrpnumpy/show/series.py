@@ -22,11 +22,7 @@ BARS = 40  # bars of one step
 
 @door
 def feature_map(
-    e: Explanation,
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
+    e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
 ) -> Figure:
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
@@ -58,11 +54,7 @@ def feature_map(
 
 @door
 def series(
-    e: Explanation,
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
+    e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
 ) -> Figure:
     """Numeric inputs of `e` as signals on the color of their relevance: that of each feature, or that of the step.
 

@@ -77,30 +77,21 @@ def _draw(ax: Axes, sizes: np.ndarray, score: float, colors: list[Any]) -> None:
     ends = np.cumsum(sizes)
     rows, begins = np.arange(len(sizes)), ends - sizes
     ax.vlines(ends, rows, rows + 1, color=canvas.line_color(ax), linewidth=0.7, alpha=0.6)
-    ax.barh(rows, sizes, left=begins, color=colors, height=0.7)
-    ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7)
     finite = np.concatenate([[0.0, score], ends, begins])
     finite = finite[np.isfinite(finite)]
     low, high = finite.min(), finite.max()
     room = (high - low or 1.0) * 0.12 * canvas.font_scale()  # for the numbers beside the bars
-    if low < 0 or (sizes < 0).any():
-        low -= room
-    ax.set_xlim(low, high + room)
+    ax.set_xlim(low - room * bool(low < 0 or (sizes < 0).any()), high + room)
     places = decimals([*sizes, score])
-    for row, (end, size, color) in enumerate(zip(ends, sizes, colors, strict=True)):
-        text = f"{size:+.{places}f}"
-        if color == NEUTRAL[2]:  # the reference is where it begins, not a change
-            text = f"{size:.{places}f}"
-        _write(ax, end, row, text, size < 0)
-    _write(ax, score, len(sizes), f"{score:.{places}f}", score < 0)
-
-
-def _write(ax: Axes, x: float, row: int, text: str, is_left: bool) -> None:
-    """A number at the end of its bar, in the direction in which it points."""
-    place: Any = {"xytext": (-3, 0), "ha": "right"} if is_left else {"xytext": (3, 0), "ha": "left"}
-    if np.isfinite(x):
-        number = ax.annotate(text, (x, row), textcoords="offset points", va="center", fontsize=canvas.SMALL, **place)
-        number.set_path_effects(canvas.halo(ax))
+    texts = [f"{size:+.{places}f}" for size in sizes]
+    if colors[0] == NEUTRAL[2]:  # the reference is where it begins, not a change
+        texts[0] = texts[0].removeprefix("+")
+    for bars, labels in (
+        (ax.barh(rows, sizes, left=begins, color=colors, height=0.7), texts),
+        (ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7), [f"{score:.{places}f}"]),
+    ):
+        for text in ax.bar_label(bars, labels, padding=3, fontsize=canvas.SMALL):
+            text.set_path_effects(canvas.halo(ax))
 
 
 def _of_features(e: Explanation) -> list[tuple[str, float]]:
