@@ -155,10 +155,6 @@ lrp.plot.ledger(lrp.explain(words, text)).savefig("ledger.png")
     "lrp.plot.memory": """
 lrp.plot.memory(lrp.explain_all(vowels, series, target=0)).savefig("memory.png")
 """,
-    "lrp.plot.predictions": """
-windows = lrp.explain_windows(vowels, rng.normal(size=(40, 12)), target=0, length=20, stride=5)
-lrp.plot.predictions(windows).savefig("predictions.png")
-""",
     "lrp.plot.sentence": """
 lrp.plot.sentence(lrp.explain(words, text)).savefig("sentence.png")
 """,

@@ -153,7 +153,8 @@ def _named(result: Any, given: Any, which: np.ndarray) -> list[Any] | None:
 
 def card_page(item: Any, heading: str = "Explanation") -> str:
     """One self-contained HTML file with the card of an `item`, which is an explanation or a comparison."""
-    return card_document(payload(results_of(item), title=heading))
+    data = payload(results_of(item), title=heading)
+    return _filled("card.html", data, asset("page.css"), [*map(asset, CARD_SCRIPTS)], "'none'")
 
 
 def card(item: Any) -> str:
@@ -179,11 +180,6 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
     """
     css = "\n".join(filter(None, [asset("page.css"), style]))
     return _filled("page.html", data, css, [*map(asset, SCRIPTS), *more], connect)
-
-
-def card_document(data: dict[str, Any]) -> str:
-    """The same of one record without the table: what a notebook shows, and `lrpnumpy explain --html` writes."""
-    return _filled("card.html", data, asset("page.css"), [*map(asset, CARD_SCRIPTS)], "'none'")
 
 
 def _filled(template: str, data: dict[str, Any], css: str, scripts: Sequence[str], connect: str) -> str:

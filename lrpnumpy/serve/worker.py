@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,15 +37,8 @@ _HERE = Path(__file__).parents[2]  # where this very package is, for the child t
 class Worker:
     """The parent's side: starts the child, asks it, ends it, and starts it again."""
 
-    def __init__(
-        self,
-        model: str,
-        hints: dict[str, Any],
-        limits: Limits,
-        heard: Callable[[dict[str, Any]], None] = lambda progress: None,
-    ) -> None:
+    def __init__(self, model: str, hints: dict[str, Any], limits: Limits) -> None:
         self.model, self.hints, self.limits = model, hints, limits
-        self.heard = heard  # is told of progress
         self.facts: dict[str, Any] = {}
         self.progress: dict[str, Any] = {"done": 0, "of": 1, "name": "opening the model"}
         self.process: asyncio.subprocess.Process | None = None
@@ -128,7 +121,6 @@ class Worker:
                 found = json.loads(line)
                 if "progress" in found:
                     self.progress = found["progress"]
-                    self.heard(self.progress)
                 else:
                     answers.put_nowait(found)
         answers.put_nowait({"gone": "ended"})

@@ -53,7 +53,7 @@ class Cohorts:
         if isinstance(by, str):
             labels = self._times(by)
         else:
-            labels = [*map(str, one_each(by, len(self.targets)))]
+            labels = [str(by[k]) for k in self.panel.places]
         names = [*dict.fromkeys(labels)]
         if by == "season":
             names.sort(key=SEASONS.index)
@@ -122,16 +122,9 @@ def draw_panels(
         every = panels(many, target, what)
     if ax is not None and len(every) > 1:
         raise LrpError(f"{what}: ax is for one target, got {len(every)} classes; pass target=….")
-    labels = by
     if by is not None and not isinstance(by, str):
-        labels = one_each(by, len({k for panel in every for k in panel.places}))
-    heights, painters = [], []
-    for panel in every:
-        if labels is not by:
-            by = [labels[k] for k in panel.places]
-        height, paint = draw(panel, by)
-        heights.append(height)
-        painters.append(paint)
+        by = one_each(by, len({k for panel in every for k in panel.places}))
+    heights, painters = zip(*(draw(panel, by) for panel in every), strict=True)
     axes: Any = [ax]
     if ax is None:
         picture = canvas.new_picture(width, sum(heights))

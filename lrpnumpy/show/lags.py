@@ -1,8 +1,8 @@
-"""Pictures of how far back relevance lies: a memory curve, and maps of horizons or predictions and lags."""
+"""Pictures of how far back relevance lies: a memory curve, and a map of horizons and lags."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,7 @@ from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.cohorts import COLORS, GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, quantity, short, step_unit
-from lrpnumpy.targets import PREDICTED, Panel, listed, panels
-
-ROWS = 200  # of a map of predictions
+from lrpnumpy.targets import Panel, listed
 
 
 @door
@@ -43,7 +41,7 @@ def memory(
 
 def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     cohorts = Cohorts(panel, "memory")
-    lags = _by_lag(cohorts, _magnitude)
+    lags = _magnitudes(cohorts)
     groups, first = cohorts.groups(by), cohorts.first
     unit, label = step_unit(first.labels), "|relevance|"
     if first.feature_relevance is not None and first.tokens is None:
@@ -128,36 +126,18 @@ def horizons(
     if len(many) > 1:
         about += f" (mean, n = {len(many)})"
     ax = canvas.axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
-    _lag_map(ax, table, names, first, "the last one", cmap)
-    canvas.set_labels(ax, y=rows, hidden=())
+    unit, (cells, group) = step_unit(first.labels), grouped(table.T)
+    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
+    some = range(0, len(table), -(-len(table) // 25))
+    ax.set_yticks(some, [short(names[k]) for k in some], parse_math=False)
+    ax.set_xlim(table.shape[1] - 0.5, -0.5)  # time goes to the right
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    note = f"   (each column is the sum of {group} {unit}s)" if group > 1 else ""
+    canvas.set_labels(ax, f"{unit}s before the last one{note}", rows, hidden=())
+    canvas.color_scale(ax, image, canvas.unit_label("relevance", first))
     bases = [np.zeros(1) if e.reference_score is None else e.reference_score for e in many]
     scores, base = (_range(np.mean(values, axis=0), first) for values in ([e.scores for e in many], bases))
     canvas.set_title(ax, title or about, f"f(x) = {scores}, base value {base}")
-    return canvas.figure_of(ax)
-
-
-@door
-def predictions(
-    many: Iterable[Explanation], ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
-) -> Figure:
-    """A map of prediction and lag: which of the steps before it each prediction goes back to.
-
-    `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
-    order. With more than 200 of them, each row is the mean of several; a note in the picture states it.
-    """
-    (panel,) = panels(many, PREDICTED, "predictions")  # a row has the target of its prediction
-    every = [*(cohorts := Cohorts(panel, "predictions"))]
-    lags = _by_lag(every, lambda e: e.relevance)
-    names = [e.shown(e.predicted_at) for e in every]
-    if 2 * len({*names}) <= len(names):  # such as the full stops of sentences
-        names = [str(k) for k in range(len(every))]
-    sums, group = grouped(np.nan_to_num(lags), ROWS)
-    counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
-    ax = canvas.axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
-    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction", cmap)
-    rows = f"predictions, a row is the mean of {group}" if group > 1 else "prediction"
-    canvas.set_labels(ax, y=rows, hidden=())
-    canvas.set_title(ax, title or cohorts.headline("relevance by prediction and lag"), cohorts.facts())
     return canvas.figure_of(ax)
 
 
@@ -167,36 +147,18 @@ def _range(values: np.ndarray, e: Explanation) -> str:
     return low if low == high else f"{float(values.min()):.4g} to {high}"
 
 
-def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:
-    """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
-    count, T = table.shape
-    label = f"{step_unit(first.labels)}s before {end}"
-    cells, group = grouped(table.T)
-    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
-    rows = range(0, count, -(-count // 25))
-    ax.set_yticks(rows, [short(names[k]) for k in rows], parse_math=False)
-    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    if group > 1:
-        label += f"   (each column is the sum of {group} {step_unit(first.labels)}s)"
-    canvas.set_labels(ax, label, hidden=())
-    canvas.color_scale(ax, image, canvas.unit_label("relevance", first))
-
-
-def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
-    """Rows by lag (N, longest), NaN beyond the first step of each; `rows` gives one number for each step."""
-    found = [rows(e)[e.predicted_at :: -1] for e in many]
+def _magnitudes(many: Iterable[Explanation]) -> np.ndarray:
+    """|relevance| by lag (N, longest), of features summed where they have one each; NaN beyond each first step."""
+    found = []
+    for e in many:
+        per_step = np.abs(e.relevance)
+        if e.feature_relevance is not None and e.tokens is None:
+            per_step = np.abs(e.feature_relevance).sum(axis=1)
+        found.append(per_step[e.predicted_at :: -1])
     lags = np.full((len(found), max(map(len, found))), np.nan)
-    for row, one in zip(lags, found, strict=True):
-        row[: len(one)] = one
+    for row, values in zip(lags, found, strict=True):
+        row[: len(values)] = values
     return lags
-
-
-def _magnitude(e: Explanation) -> np.ndarray:
-    """|relevance| of each step, that of its features summed where they have one each; a word is one."""
-    if e.feature_relevance is None or e.tokens is not None:
-        return np.abs(e.relevance)
-    return np.abs(e.feature_relevance).sum(axis=1)
 
 
 def _half(mean: np.ndarray) -> int:

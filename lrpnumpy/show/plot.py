@@ -7,7 +7,7 @@ style of matplotlib, light or dark. `e.plot()` draws the picture that fits an ex
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
-from lrpnumpy.show.lags import horizons, memory, predictions
+from lrpnumpy.show.lags import horizons, memory
 from lrpnumpy.show.many import bars, beeswarm, heatmap
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import interactions, ledger, waterfall
@@ -15,7 +15,7 @@ from lrpnumpy.show.words import sentence
 
 __all__ = [
     "bars", "beeswarm", "counterfactual", "feature_map", "gates", "heatmap", "horizons", "interactions", "ledger",
-    "memory", "predictions", "sentence", "series", "waterfall",
+    "memory", "sentence", "series", "waterfall",
 ]  # fmt: skip
 
 _SHARED = {

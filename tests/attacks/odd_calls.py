@@ -290,7 +290,6 @@ def calls(folder):
         "plot.bars": (lrp.plot.bars, {"many": many, "width": 4.0}),
         "plot.beeswarm": (lrp.plot.beeswarm, {"many": many, "width": 4.0}),
         "plot.memory": (lrp.plot.memory, {"many": many, "width": 4.0}),
-        "plot.predictions": (lrp.plot.predictions, {"many": many, "width": 4.0}),
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
     series = lrp.explain_windows(numbers, X, length=3)

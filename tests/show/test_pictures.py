@@ -191,7 +191,7 @@ def test_every_picture_takes_title_and_axes(name):
     options = inspect.signature(getattr(plot, name)).parameters
     assert {"ax", "title", "width"} <= {*options}
     assert ("cmap" in options) == (
-        name in ("bars", "beeswarm", "feature_map", "heatmap", "horizons", "interactions", "predictions", "series")
+        name in ("bars", "beeswarm", "feature_map", "heatmap", "horizons", "interactions", "series")
     )
 
 
@@ -357,19 +357,6 @@ def test_horizons_are_rows_and_lags_are_columns():
         plot.horizons(lrp.explain(model, x))
 
 
-def test_predictions_are_rows_counted_back_from_each(rng):
-    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
-    every = lrp.explain(model, rng.normal(size=(9, 2)), step="all")
-    (image,) = [one for one in images(plot.predictions(every)) if one.get_array().shape == (9, 9)]
-    rows = [[*every[k].relevance[k::-1], *[0] * (8 - k)] for k in range(9)]
-    np.testing.assert_allclose(image.get_array(), rows)
-    some = [explanation(4, 1, labels=days(900)[k : k + 4], seed=k) for k in range(500)]
-    figure = plot.predictions(some)
-    (image,) = [one for one in images(figure) if one.get_array().shape == (167, 4)]
-    np.testing.assert_allclose(image.get_array()[-1], np.mean([e.relevance[::-1] for e in some[-2:]], axis=0))
-    assert "a row is the mean of 3" in words(figure) and str(days(4)[-1]) in words(figure)
-
-
 def test_gates_are_those_of_the_trace():
     model, x = forecast()
     figure, found = plot.gates(model, x, units=[2, 0]), lrp.trace(model, x)
@@ -393,7 +380,7 @@ def test_gates_of_words_and_of_two_directions(rng):
     assert "update gate z" in said and "cell" not in said and "a" in said.split("\n") and "pad" not in said
 
 
-@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons, plot.predictions])
+@pytest.mark.parametrize("picture", [plot.memory, plot.bars, plot.beeswarm, plot.horizons])
 def test_none_are_refused(picture):
     with pytest.raises(lrp.LrpError, match="at least one"):
         picture([])
