@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import lrpnumpy as lrp
 from lrpnumpy.checks import parse_json
@@ -91,36 +90,21 @@ def _input(options: argparse.Namespace) -> Any:
 def read(name: str) -> Any:
     """The input in a file; whatever is wrong with it is an LrpError."""
     path = Path(name)
-    readers: dict[str, Callable[[Path], Any]] = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
+    kind = path.suffix.lower()
     try:
-        reader: Callable[[Path], Any] = readers.get(path.suffix.lower(), _csv)
-        return reader(path)
+        if kind == ".npz":
+            return read_npz(str(path))
+        with open_file(path) as stream:
+            if kind == ".npy":
+                return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
+            content = stream.read(min(size_of(stream), MAX_BYTES))  # Python allocates memory for all that is asked for
+        return parse_json(content) if kind == ".json" else read_csv(content.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
         if isinstance(error, FileNotFoundError):
             raise lrp.LrpError(f"{path}: no such file; {must}.json file.") from None
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
         raise lrp.LrpError(f"--input: cannot read {path}: {reason}; {must}.json file.") from None
-
-
-def _npy(path: Path) -> Any:
-    with open_file(path) as stream:
-        return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
-
-
-def _content(stream: IO[bytes]) -> bytes:
-    """The content of a file, at most MAX_BYTES: Python allocates memory for all that it is asked to read."""
-    return stream.read(min(size_of(stream), MAX_BYTES))
-
-
-def _json(path: Path) -> Any:
-    with open_file(path) as stream:
-        return parse_json(_content(stream))
-
-
-def _csv(path: Path) -> lrp.Table:
-    with open_file(path) as stream:
-        return read_csv(_content(stream).decode("utf-8-sig"))
 
 
 def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:

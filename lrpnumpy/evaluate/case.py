@@ -199,10 +199,6 @@ class Case:
             return variants
         return [{**self.sequences[k], self.model.main: one} for one in variants]
 
-    def explain(self, explainer: Explainer, model: Model) -> Relevances:
-        """The same sequences explained for another model."""
-        return explainer(model, self.sequences, self.request, False, self.threads)
-
     def relevance(self, m: int, unit: RemovalUnit) -> list[np.ndarray] | None:
         """Relevance for the decision by method m, one array (count,) for each sequence; None where it has none."""
         found = self.found[m]

@@ -73,7 +73,7 @@ def write_page(
         numbers=_numbers(every, which),
         truth=_column(main, label, "label", which),
         names=_named(main, name, which),
-        title=title or f"Explanations by {' and '.join(dict.fromkeys(_method(one) for one in every))}",
+        title=title or f"Explanations by {' and '.join(dict.fromkeys(one[0].method for one in every))}",
         notes=notes,
     )
     write_whole(target, document(data).encode("utf-8", "replace"))
@@ -109,10 +109,6 @@ def _bytes(results: list[Any]) -> float:
                 wide = (part.feature_relevance, part.values) if part.tokens is None else ()
                 numbers += sum(array.size for array in wide if array is not None)
     return numbers / len(which) * 16 / 3
-
-
-def _method(result: Any) -> str:
-    return getattr(result, "method", None) or result[0].method
 
 
 def _numbers(results: Sequence[Any], which: np.ndarray) -> list[Any]:

@@ -195,13 +195,11 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
 
 def check_model(model: Model) -> None:
     """Refuse a model that the page has no fields for."""
-    if len(model.inputs) > 1:
+    if len(model.inputs) > 1 or (model.embedding is not None and model.embedding.vocabulary is None):
         raise LrpError(
-            f"serve needs a model with one input; this one has {len(model.inputs)}: {', '.join(model.inputs)}."
+            "serve needs a model with one input, which is numbers, or words of a vocabulary (pass --vocabulary FILE); "
+            f"this one has {', '.join(model.inputs)}."
         )
-    port = model.inputs[model.main]
-    if port.embedding is not None and port.embedding.vocabulary is None:
-        raise LrpError("serve: the model takes token ids and has no vocabulary; pass --vocabulary FILE.")
 
 
 def example(model: Model, name: str) -> dict[str, Any]:

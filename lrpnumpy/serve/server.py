@@ -57,7 +57,9 @@ class Server:
         await self.worker.start()
         try:
             self.page = page_of(self.worker.facts)
-            with await _listening(host, port) as listener:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.create_server((host, port), family=family, backlog=BACKLOG) as listener:
+                listener.setblocking(False)
                 port = listener.getsockname()[1]
                 self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
                 self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
@@ -98,19 +100,14 @@ class Server:
                 async with asyncio.timeout(self.limits.patience):
                     await writer.drain()
                     writer.write_eof()
-                    if status >= 400:  # let it be read: unread bytes would reset the connection
-                        await self._discarded(reader)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(0.3 * (status >= 400)):  # unread bytes would reset the connection
+                            while await reader.read(1 << 16):
+                                pass
         finally:
             self.strangers.pop(task, None)
             self.admitted.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
-
-    async def _discarded(self, reader: asyncio.StreamReader) -> None:
-        """Take what still comes for a moment, and forget it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.3):
-                while await reader.read(1 << 16):
-                    pass
 
     async def _response(self, reader: asyncio.StreamReader, task: asyncio.Task[Any]) -> tuple[int, bytes, str | None]:
         """Status, body, and the policy of a page; a refusal is JSON with one sentence."""
@@ -177,15 +174,6 @@ class Server:
             LOG.error("internal error: %s", found["internal"])
             raise Refusal(500, "internal error")
         return found  # also where it is an error of the person who typed: browsers shout about other statuses
-
-
-async def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, address = found[0][0], found[0][4]
-    listener = socket.create_server(address, family=family, backlog=BACKLOG)
-    listener.setblocking(False)
-    return listener
 
 
 def _no_constant(name: str) -> None:

@@ -74,22 +74,14 @@ class Cohorts:
             )
         return times(np.array(self.dates), by)
 
-    def headline(self, about: str) -> str:
-        """The title of a picture."""
-        first, count = self.first, len(self.targets)
-        target = canvas.subject(first)
+    def finish(self, ax: Axes, about: str) -> None:
+        """The title of a picture, with the mean of f(x) and the base value that relevance starts from below it."""
+        first, count, target = self.first, len(self.targets), canvas.subject(self.first)
         if self.panel.name == MIXED and len({*self.targets}) > 1:
             target = canvas.unit_label(MIXED, first)
-        return f"{first.method}: {about} for {target} (n = {count})"
-
-    def facts(self) -> str:
-        """The mean of f(x) and the base value that relevance starts from."""
-        mean, base = quantity(np.mean(self.scores), self.first), quantity(np.mean(self.bases), self.first)
-        return f"mean f(x) = {mean}, base value {base}"
-
-    def finish(self, ax: Axes, about: str) -> None:
-        """The title of a picture, and what is below it."""
-        canvas.set_title(ax, self.headline(about), self.facts())
+        mean, base = quantity(np.mean(self.scores), first), quantity(np.mean(self.bases), first)
+        title = f"{first.method}: {about} for {target} (n = {count})"
+        canvas.set_title(ax, title, f"mean f(x) = {mean}, base value {base}")
 
     def label(self, text: str) -> str:
         """The label of an axis, with the unit of what is explained."""
