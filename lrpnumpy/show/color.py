@@ -71,11 +71,6 @@ def column(values: Sequence[float], digits: int = 4, sign: str = "+") -> list[st
     return [f"{float(value):{sign}{form}}" for value in values]
 
 
-def sparks(heights: np.ndarray) -> str:
-    """Numbers from 0 to 1 as blocks of that height."""
-    return "".join(HIGH[round(float(h) * (len(HIGH) - 1))] for h in heights)
-
-
 def signed(share: float, faint: float) -> str:
     """Relevance as one character: a block of its height if it is positive, a shade if it is negative."""
     if abs(share) < faint:

@@ -242,32 +242,18 @@ class Map(NamedTuple):
     """F features and K columns of `group` steps each, the last of which may have fewer."""
 
     features: tuple[str, ...]
-    relevance: np.ndarray  # (F, K) summed over the steps of a column
-    shares: np.ndarray  # (F, K) the same from -1 to 1, see `color.limit`
-    values: np.ndarray | None  # (F, K) mean over the steps of a column
+    shares: np.ndarray  # (F, K) relevance, summed over the steps of a column, from -1 to 1, see `color.limit`
     total: np.ndarray  # (F,) relevance of each feature
     group: int
     left_out: int  # features that are not shown
 
-    @property
-    def heights(self) -> np.ndarray:
-        """(F, K) values from 0, the least of the feature, to 1; 0 where there are none."""
-        if self.values is None:
-            return np.zeros(self.relevance.shape)
-        low, high = self.values.min(axis=1, keepdims=True), self.values.max(axis=1, keepdims=True)
-        return (self.values - low) / np.where(high > low, high - low, 1.0)
-
 
 def map_of(part: Shown, most: int) -> Map:
     """One input of an explanation in a limited number of columns."""
-    T, D = part.relevance.shape
+    D = part.relevance.shape[1]
     some = part.most_relevant(MAPPED)
     cells, group = grouped(part.relevance[:, some], max(1, most))
-    relevance, values = cells.T, None
-    if part.values is not None and part.values.shape[1] == D:
-        counts = np.minimum(group, T - group * np.arange(len(cells)))
-        values = (grouped(part.values[:, some], max(1, most))[0] / counts[:, None]).T
-    total, names = part.relevance.sum(axis=0)[some], tuple(part.features[d] for d in some)
-    if len(part.features) != D:  # one number per step, of several features
-        names = ("relevance",)
-    return Map(names, relevance, scaled(relevance, limit(relevance)[0]), values, total, group, D - len(some))
+    # One number per step, of several features.
+    names = tuple(part.features[d] for d in some) if len(part.features) == D else ("relevance",)
+    total = part.relevance.sum(axis=0)[some]
+    return Map(names, scaled(cells.T, limit(cells)[0]), total, group, D - len(some))

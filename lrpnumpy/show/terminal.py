@@ -15,7 +15,7 @@ from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
-from lrpnumpy.show.color import HIGH, LOW, RGB, column, ink, rgb, scaled, signed, sparks
+from lrpnumpy.show.color import HIGH, LOW, RGB, column, ink, rgb, scaled, signed
 from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, map_of, shown, title, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
@@ -139,22 +139,18 @@ def _cause(e: Explanation, t: int) -> str:
 
 
 def series(e: Explanation, colors: str, width: int) -> str:
-    """A numeric series as a map: one line per feature, one column per step or per several, its relevance last.
-
-    With colors the blocks are the values, on the color of their relevance. Without, they are the relevance itself.
-    """
+    """A numeric series as a map of relevance: one line per feature, one column per step or several, the sum last."""
     part = shown(e, "series")[0]
     wide = max(9, *(columns(_cut(name, 24)) for name in part.features))
     drawn = map_of(part, max(10, width - wide - 14))
     lines = []
-    rows = zip(drawn.features, drawn.shares, drawn.heights, column(drawn.total.tolist()), strict=True)
-    for name, shares, heights, total in rows:
+    for name, shares, total in zip(drawn.features, drawn.shares, column(drawn.total.tolist()), strict=True):
         if colors == "never":
             cells = "".join(signed(share, FAINT) for share in shares)
         else:
-            cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
+            cells = "".join(paint(" ", share, colors) for share in shares)
         lines.append(f"{_padded(_cut(name, 24), wide)}  {cells}  {total:>10}")
-    K, steps = drawn.relevance.shape[1], e.shown_steps
+    K, steps = drawn.shares.shape[1], e.shown_steps
     first, last = readable(steps[0]), readable(steps[-1])
     axis = f"{first} … {last}"
     if columns(first) + columns(last) < K:
@@ -166,9 +162,8 @@ def series(e: Explanation, colors: str, width: int) -> str:
         notes.append(f"{drawn.left_out} less relevant features are not shown")
     if colors == "never":
         notes.append(f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative")
-    else:
-        notes.append("blocks are values, colors are relevance")
-    return "\n".join([*lines, " " * (wide + 2) + axis, f"({'; '.join(notes)})"])
+    note = f"({'; '.join(notes)})" if notes else ""
+    return "\n".join([*lines, " " * (wide + 2) + axis, note]).rstrip("\n")
 
 
 def _body(e: Explanation, colors: str, width: int) -> str:
