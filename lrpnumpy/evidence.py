@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,14 +212,6 @@ def _case(model: Model, record: EncodedRecord, e: Explanation) -> ReplacementPla
     return ReplacementPlan(record, step, *_plan(kinds))
 
 
-def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
-    """Relevance of what the groups of an input consist of: of its steps, or of its features."""
-    if plan.kind == "vector":
-        assert part.feature_relevance is not None
-        return part.feature_relevance[seen[0]]
-    return part.relevance[seen]
-
-
 def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> list[str]:
     """The name of each group: a step or a feature, or the first and the last of several."""
     names: Sequence[str] = part.features or [f"x{d}" for d in range(int(plan.stop[-1]))]
@@ -262,11 +255,11 @@ def _trials(model: Model, tests: Sequence[Test]) -> Trials:
     counts = sizes.reshape(len(tests), -1).sum(axis=1)
     first = np.cumsum(counts) - counts
     changes, together = _changes(model, tests, 1 + HALVES + REPLACEMENTS * counts)
-    relevance = [
-        _claims(plan, test.e.inputs[name], test.case.record[name].seen)
-        for test in tests
-        for name, plan in zip(model.inputs, test.case.plans, strict=True)
-    ]
+    relevance = []  # of what the groups of each input consist of: of its steps, or of its features
+    for test in tests:
+        for name, plan in zip(model.inputs, test.case.plans, strict=True):
+            part, seen = test.e.inputs[name], test.case.record[name].seen
+            relevance.append(part.feature_relevance[seen[0]] if plan.kind == "vector" else part.relevance[seen])  # type: ignore[index]
     lengths = np.array([one.size for one in relevance])
     starts = np.concatenate([plan.start for plan in plans]) + np.repeat(np.cumsum(lengths) - lengths, sizes)
     constants = np.repeat([CONSTANTS.get(plan.kind, REPLACEMENTS) for plan in plans], sizes)
@@ -310,15 +303,6 @@ def _changes(model: Model, tests: Sequence[Test], counts: np.ndarray) -> tuple[n
     return changes[alone].reshape(-1, REPLACEMENTS), changes[(place > 0) & ~alone].reshape(-1, HALVES)
 
 
-def _described(model: Model, test: Test) -> tuple[str, ...]:
-    """The names of all groups."""
-    names = []
-    for name, plan in zip(model.inputs, test.case.plans, strict=True):
-        before = f"{name} " if len(model.inputs) > 1 else ""
-        names += [readable(before + one) for one in _names(plan, test.e.inputs[name], test.case.record[name].seen)]
-    return tuple(names)
-
-
 def _words(e: Explanation) -> Words:
     """How the text of a verdict names things."""
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
@@ -330,7 +314,14 @@ def _words(e: Explanation) -> Words:
 
 def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
     """The verdicts on what explanations claim."""
-    names = [_described(model, test) for test in tests]
+    names = []
+    for test in tests:
+        groups: list[str] = []
+        for name, plan in zip(model.inputs, test.case.plans, strict=True):
+            before = f"{name} " if len(model.inputs) > 1 else ""
+            some = _names(plan, test.e.inputs[name], test.case.record[name].seen)
+            groups += [readable(before + group) for group in some]
+        names.append(tuple(groups))
     return judge(_trials(model, tests), names, lambda k: _words(tests[k].e))
 
 
@@ -359,25 +350,21 @@ def evidence_of(
 
 def _with_better(model: Model, tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
     """The same, with the first of the alternatives that passes where an explanation fails."""
-    asked_for: dict[tuple[Any, Any], list[int]] = {}
-    for k, (test, one) in enumerate(zip(tests, found, strict=True)):
-        if one.verdict == "fails":
-            options = test.e.options or {}
-            asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
-    for (versus, step), failed in asked_for.items():
-        for method in alternatives:
-            some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
-            if not some:
-                continue
-            request = asked.request(model, method, None, versus, step if model.every else None, {})
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                targets = [tests[k].e.target for k in some]
-                others = run(model, [tests[k].case.record for k in some], request, targets, None, None, False)
-            again = [tests[k]._replace(e=e) for k, e in zip(some, others, strict=True)]
-            for k, other in zip(some, _judged(model, again), strict=True):
-                if other.passed:
-                    found[k] = replace(found[k], better=method)
+    requests = [(test.e.versus, test.case.step) for test in tests]
+    for (versus, step), method in product({*requests}, alternatives):
+        some = [k for k, one in enumerate(found) if one.verdict == "fails" and one.better is None]
+        some = [k for k in some if requests[k] == (versus, step) and tests[k].e.method != method]
+        if not some:
+            continue
+        request = asked.request(model, method, None, versus, step, {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            targets = [tests[k].e.target for k in some]
+            others = run(model, [tests[k].case.record for k in some], request, targets, None, None, False)
+        again = [tests[k]._replace(e=e) for k, e in zip(some, others, strict=True)]
+        for k, other in zip(some, _judged(model, again), strict=True):
+            if other.passed:
+                found[k] = replace(found[k], better=method)
     return found
 
 
