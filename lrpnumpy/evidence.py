@@ -306,9 +306,7 @@ def _changes(model: Model, tests: Sequence[Test], counts: np.ndarray) -> tuple[n
 def _words(e: Explanation) -> Words:
     """How the text of a verdict names things."""
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
-    doubt = ""
-    if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
-        doubt = unstable(e.method)
+    doubt = unstable(e.method) if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score) else ""
     return Words("prediction" if e.is_regression else "score", unit, doubt)
 
 

@@ -62,9 +62,7 @@ def run_counterfactual(options: argparse.Namespace) -> None:
 
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
-    records = None
-    if options.records:
-        records = [read(path) for path in options.records]
+    records = [read(path) for path in options.records] if options.records else None
     found = lrp.counterfactual(
         model, x, class_of(options.target), change=options.change, records=records, most=options.most
     )

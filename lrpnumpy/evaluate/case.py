@@ -73,9 +73,7 @@ class Explainer:
             warnings.simplefilter("ignore", RelevanceWarning)  # unstable relevance is measured without a warning
             found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request, **self.options)
         steps = np.split(finite(found.relevance), found.starts[1:-1])
-        values = None
-        if unit == "feature":
-            values = np.split(finite(found.feature_relevance), found.starts[1:-1])
+        values = np.split(finite(found.feature_relevance), found.starts[1:-1]) if unit == "feature" else None
         return Relevances(steps, values, found)
 
 

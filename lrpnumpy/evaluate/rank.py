@@ -155,17 +155,19 @@ def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any]) 
 def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
     if target is None:
         return None
-    if model.outputs == 1:
-        yes = np.asarray(target)
-        if model.output == "linear":
-            raise LrpError("target must be None where the model has one linear output: its one score is explained.")
-        if yes.shape != (count,) or not np.isin(yes, (0, 1)).all():
-            raise LrpError(f"target must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
-        return yes.astype(np.int64)
-    found = asked.targets(model, target, count)
-    if not isinstance(found, np.ndarray):
-        raise LrpError(f"target must be one class for each sequence, got {shown(target)}.")
-    return found
+    if model.outputs > 1:
+        found = asked.targets(model, target, count)
+    elif model.output == "linear":
+        raise LrpError("target must be None where the model has one linear output: its one score is explained.")
+    else:
+        found = np.asarray(target)
+    known = np.arange(max(2, model.outputs))
+    if not isinstance(found, np.ndarray) or found.shape != (count,) or not np.isin(found, known).all():
+        raise LrpError(
+            f"target must be one class for each of {count} sequences, 0 or 1 where the model has one sigmoid, got "
+            f"{shown(target)}."
+        )
+    return found.astype(np.int64)
 
 
 def _substitute(

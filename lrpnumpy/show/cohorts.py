@@ -50,20 +50,14 @@ class Cohorts:
         """
         if by is None:
             return {None: np.arange(len(self.targets))}
-        if isinstance(by, str):
-            labels = self._times(by)
-        else:
-            labels = [str(by[k]) for k in self.panel.places]
+        labels = self._times(by) if isinstance(by, str) else [str(by[k]) for k in self.panel.places]
         names = [*dict.fromkeys(labels)]
-        if by == "season":
-            names.sort(key=SEASONS.index)
-        elif isinstance(by, str):
-            names.sort()
+        if isinstance(by, str):
+            names.sort(key=SEASONS.index if by == "season" else None)
         if len(names) > len(COLORS):
             raise LrpError(f"{self.what}: by must have at most {len(COLORS)} groups, got {len(names)}; join some.")
-        number = {name: k for k, name in enumerate(names)}
-        which = np.array([number[label] for label in labels])
-        return {str(name): np.flatnonzero(which == k) for k, name in enumerate(names)}
+        each = np.array(labels, object)
+        return {str(name): np.flatnonzero(each == name) for name in names}
 
     def _times(self, by: str) -> list[Any]:
         if one_of(by, f"{self.what}: by", ("class", *TIMES)) == "class":

@@ -60,8 +60,8 @@ def bars(
     a bar for each group: "class" is that explained, "year", "season" and "month" are those of the prediction, and a
     list has one label for each explanation. More than 6 groups are drawn as a map. `target` is the class that all are
     explained for; None is the one that was explained, the positive one of two classes, or a panel for each class, and
-    "predicted" mixes the predicted classes. If there are more than 20 features, the
-    most relevant are drawn; a note states it.
+    "predicted" mixes the predicted classes. If there are more than 20 features, the most relevant are drawn; a note
+    states it.
     """
 
     def draw(panel: Panel, labels: Any) -> tuple[float, Paint]:
