@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, entries, finite, readable, shown, whole
+from lrpnumpy.checks import LrpError, finite, readable, shown, whole
 from lrpnumpy.encode import Encoded, EncodedRecord, encode, encode_all
 from lrpnumpy.explain import explain, explain_all
 from lrpnumpy.inputs import Input
@@ -127,7 +127,6 @@ def counterfactual(
     change: float | None = None,
     records: Any = None,
     reference: Any = "zero",
-    words: Iterable[str] | None = None,
     most: int = 8,
 ) -> Counterfactual:
     """Find a few changes of an input that change the decision; undoing any one of them loses the new decision.
@@ -138,7 +137,6 @@ def counterfactual(
     change: for a regression, how far the prediction must move, with its sign, in the unit of the output.
     records: real sequences: replacements are taken from the nearest ones that have the wanted outcome.
     reference: replacement of numbers if there are no records, as in `explain`.
-    words: words that may be used as replacements. Default: the vocabulary.
     most: the largest number of changes.
     """
     record = encode(model, x)
@@ -147,7 +145,7 @@ def counterfactual(
     most = whole(most, "most", 1)
     found = []
     limit = most
-    for space in _spaces(model, record, goal, records, reference, words):
+    for space in _spaces(model, record, goal, records, reference):
         state = _search(model, space, goal, limit)
         if state is not None:
             limit = len(state)
@@ -250,7 +248,7 @@ def _scores(model: Model, variants: list[Any]) -> np.ndarray:
 class WordEdits:
     """The words of an input, each of which can be replaced or removed."""
 
-    def __init__(self, name: str, port: Input, one: Encoded, words: Iterable[str] | None) -> None:
+    def __init__(self, name: str, port: Input, one: Encoded) -> None:
         embedding: Any = port.embedding
         self.name, self.shift, self.E = name, one.added[0], embedding.E
         self.items: Sequence[Any] = ()
@@ -260,14 +258,9 @@ class WordEdits:
             self.items = tokens[before : len(tokens) - after]
         elif one.ids is not None:
             self.items = one.ids.tolist()
-        if words is None:  # all the vocabulary, of it those of letters alone
-            chosen = [k for k, word in enumerate(self.names) if not isinstance(word, str) or word.isalpha()]
-        else:
-            given, number = entries(words, "words", 1_000_000), {word: k for k, word in enumerate(self.names)}
-            if not {*given} <= {*number}:
-                raise LrpError(f"words must be of the vocabulary of the network, got {shown(given)}.")
-            chosen = [number[word] for word in given]
-        self.pool = np.array(chosen, np.int64)  # rows of what may take the place of a word
+        # Rows of what may take the place of a word: of the vocabulary those of letters alone.
+        chosen = [k for k, word in enumerate(self.names) if not isinstance(word, str) or word.isalpha()]
+        self.pool = np.array(chosen, np.int64)
 
     def variant(self, state: Iterable[Edit]) -> list[Any]:
         """The words after some edits."""
@@ -375,9 +368,7 @@ def _distance(space: Space, state: Iterable[Edit]) -> float:
     return sum(part.distance([edit for edit in state if edit.input == name]) for name, part in space.items())
 
 
-def _spaces(
-    model: Model, record: EncodedRecord, goal: Goal, records: Any, reference: Any, words: Iterable[str] | None
-) -> list[Space]:
+def _spaces(model: Model, record: EncodedRecord, goal: Goal, records: Any, reference: Any) -> list[Space]:
     """What can be changed: one space for each record whose numbers are tried."""
     numeric = [name for name, port in model.inputs.items() if port.embedding is None]
     sources: list[dict[str, np.ndarray]] = [{}]
@@ -389,7 +380,7 @@ def _spaces(
     for source in sources:
         numbers = {name: NumberEdits(name, model.inputs[name], record[name], x) for name, x in source.items()}
         inputs = model.inputs.items()
-        spaces.append({name: numbers.get(name) or WordEdits(name, port, record[name], words) for name, port in inputs})
+        spaces.append({name: numbers.get(name) or WordEdits(name, port, record[name]) for name, port in inputs})
     return spaces
 
 

@@ -377,7 +377,7 @@ def _check(model: Model, record: EncodedRecord, e: Explanation) -> None:
         part = e.inputs[name]
         kind, size = _kind(model, name, part, one.steps)
         is_right &= part.relevance.shape[-1] == one.length
-        is_right &= kind != "vector" or np.shape(part.feature_relevance)[-1] == size
+        is_right &= kind != "vector" or part.feature_relevance.shape[-1] == size  # type: ignore[union-attr]
     if not is_right:
         raise LrpError(
             "evidence: the explanation must be a whole one of this model and input, with the relevance of all inputs, "

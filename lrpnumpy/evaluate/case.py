@@ -43,11 +43,10 @@ class Relevances(NamedTuple):
 
 @dataclass(frozen=True)
 class Explainer:
-    """A method with its options, or a user's function."""
+    """A method, or a user's function."""
 
     name: str
     method: str | Method | Rule | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     function: Function | None = None
 
     @property
@@ -71,7 +70,7 @@ class Explainer:
         unit: Any = "feature" if by_feature and self.has_features else "step"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # unstable relevance is measured without a warning
-            found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request, **self.options)
+            found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request)
         steps = np.split(finite(found.relevance), found.starts[1:-1])
         values = np.split(finite(found.feature_relevance), found.starts[1:-1]) if unit == "feature" else None
         return Relevances(steps, values, found)
@@ -126,10 +125,7 @@ def numbers_of(encoded: Encoded) -> np.ndarray:
 
 
 def explainers(methods: Any, model: Model, seed: int) -> list[Explainer]:
-    """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function.
-
-    A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
-    """
+    """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function."""
     if methods is None:
         out_of_place = "occlusion-p" if model.output == "linear" else ""
         methods = [*(name for name in METHODS if name not in (*COSTLY, out_of_place)), RANDOM]
@@ -145,16 +141,13 @@ def explainers(methods: Any, model: Model, seed: int) -> list[Explainer]:
         raise LrpError("methods must be at least one method, got none.")
     out = []
     for name, value in methods.items():
-        method, options = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
-        if not isinstance(options, Mapping):
-            raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
-        if isinstance(method, str) and method == RANDOM:
+        if isinstance(value, str) and value == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
-        elif callable(method) and not isinstance(method, (Rule, Method)):
-            out.append(Explainer(str(name), function=method))
+        elif callable(value) and not isinstance(value, (Rule, Method)):
+            out.append(Explainer(str(name), function=value))
         else:
-            asked.request(model, method, None, None, None, dict(options))
-            out.append(Explainer(str(name), method, options))
+            asked.request(model, value, None, None, None, {})
+            out.append(Explainer(str(name), value))
     return out
 
 

@@ -59,9 +59,9 @@ def rank_methods(
 
     model: a network, from `load` or built from layers.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
-    methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
-        and its options, ("lrp-prop", {"eps": 0.2}), or to your own function(model, sequences), which gives an array
-        (T,) or (T, D) for each sequence. None is "random" and all methods but those whose cost is exponential.
+    methods: names, records such as `lrp.LRP(eps=0.2)`, `lrp.Rule`s, "random" for random numbers; or a dict of name to
+        one of these, or to your own function(model, sequences), which gives an array (T,) or (T, D) for each sequence.
+        None is "random" and all methods but those whose cost is exponential.
     target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
         sigmoid; None is the predicted one.
     unit: "step": steps are removed; "feature": features and single values; None: all three, of words steps alone.
@@ -88,7 +88,7 @@ def rank_methods(
     named = reference if isinstance(reference, str) else "a vector"
     said = {
         "model": model.digest,
-        "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
+        "methods": [f"{one.name}: {one.method!r}" for one in every],
         "settings": [chosen, named if isinstance(instead, str) else instead.tolist(), units, against, step, PART],
         "data": _digest(encoded, classes),
     }

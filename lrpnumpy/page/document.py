@@ -186,7 +186,8 @@ def _filled(template: str, data: dict[str, Any], css: str, scripts: Sequence[str
         blocks.append(text)
         return {"block": len(blocks) - 1}
 
-    head = in_script(json.dumps(packed(data, put)))
+    # JSON that no HTML parser takes for the end of its script, whatever words it has.
+    head = json.dumps(packed(data, put)).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     script = "\n".join(['"use strict";', *scripts])
     policy = (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(css)}; connect-src {connect}; "
@@ -214,8 +215,3 @@ def asset(name: str) -> str:
 def digest(text: str) -> str:
     """How a content security policy names an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def in_script(text: str) -> str:
-    """JSON that no HTML parser takes for the end of its script, whatever words it has."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

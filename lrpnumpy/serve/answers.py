@@ -61,7 +61,8 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
             every.append(explain(model, x, method, **common, **own))
         phrase, other = None, None
         if "phrase" in asked:
-            (span,) = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans or ()
+            spans: Any = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans
+            (span,) = spans
             scores = [value if np.isfinite(value) else None for value in np.atleast_1d(span.relevance).tolist()]
             phrase = {"start": span.start, "stop": span.stop, "scores": scores}
         if asked.get("counterfactual"):
