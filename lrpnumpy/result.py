@@ -601,6 +601,8 @@ def check(e: Explanation) -> None:
         raise LrpError(
             f"Explanation: options['versus'] must be a class from 0 to {C - 1}, got {checks.shown(e.versus)}."
         )
+    if e.source is not None and type(e.source) is not Origin:
+        raise LrpError(f"Explanation: source must be None, as for results from files, got {checks.shown(e.source)}.")
     _check_fields(e, "Explanation", {"output": C})
     sizes = {"target": C} if every_class else {}
     for name, part in e.inputs.items():

@@ -115,8 +115,8 @@ class Windows(Results):
     """The explanations of the windows of a series, in their order; each is made when it is asked for.
 
     A window belongs to its last step: `starts` (N,) are the first steps of the windows, `ends` (N,) the last ones, and
-    `length` is that of each. `inputs` are those of the whole series by name, `explanations` the same results as one
-    batch.
+    `length` is that of each. `scores` (N, C) and `targets` (N,) are those of the windows. `inputs` are those of the
+    whole series by name, `explanations` the same results as one batch.
     """
 
     def __init__(self, inputs: EncodedRecord, starts: np.ndarray, length: int, found: Explanations) -> None:

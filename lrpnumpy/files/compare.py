@@ -12,7 +12,7 @@ from lrpnumpy.layers import TwoClasses
 from lrpnumpy.model import Model
 from lrpnumpy.tables import untensored
 
-_CLOSE = 1e-5  # of the largest score
+CLOSE = 1e-5  # of the largest score
 # Frameworks add float32 numbers of about size 1 in another order, which shows in scores that are close to 0.
 _ROUNDING, _LOOSEST = 4 * float(np.finfo(np.float32).eps), 1e-4
 
@@ -37,7 +37,7 @@ def check_scores(model: Model, check: Any, file: str) -> None:
         )
 
 
-def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float | None = None) -> bool:
+def matches(model: Model, scores: np.ndarray, expected: np.ndarray, tolerance: float = CLOSE) -> bool:
     """Whether the scores of a model, or the probabilities that belong to them, are those of the framework."""
     candidates = [scores]
     if (found := probabilities(model.output, scores)) is not None:
@@ -59,10 +59,10 @@ def scores_of(model: Model, x: Any) -> np.ndarray:
     return np.asarray(predict(model, x))
 
 
-def agree(found: np.ndarray, expected: np.ndarray, tolerance: float | None = None) -> bool:
+def agree(found: np.ndarray, expected: np.ndarray, tolerance: float = CLOSE) -> bool:
     """Whether two arrays of scores are the same, whatever axes of length 1 they have.
 
-    `tolerance` is of the largest score; without it float32 rounding has a floor, of at most 1e-4.
+    `tolerance` is of the largest score; where that is close to 0, float32 rounding may be up to 1e-4 of it.
     """
     if found.size != expected.size or not found.size:
         return False
@@ -70,7 +70,7 @@ def agree(found: np.ndarray, expected: np.ndarray, tolerance: float | None = Non
     if a.shape != b.shape:
         return False
     size = max(float(np.abs(b).max()), 1e-30)
-    limit = max(_CLOSE * size, min(_ROUNDING, _LOOSEST * size)) if tolerance is None else tolerance * size
+    limit = max(tolerance * size, min(_ROUNDING, _LOOSEST * size))
     return bool(np.abs(a - b).max() <= limit)
 
 

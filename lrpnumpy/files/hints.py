@@ -190,9 +190,9 @@ def takes_hints(*without: str) -> Callable[[Any], Any]:
         for one in known(without).values():
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.type))
-            lines.append(f"    {one.name}: {one.metadata['text']}.")
+            lines.append(f"{one.name}: {one.metadata['text']}.")
         function.__signature__ = signature.replace(parameters=parameters)
-        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n    Hints:\n\n" + "\n".join(lines) + "\n"
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Hints:", "", *lines, ""])
         return function
 
     return decorate

@@ -5,6 +5,8 @@ writes PNG, SVG or PDF. All draw into your own axes, too: `lrp.plot.waterfall(e,
 style of matplotlib, light or dark. `e.plot()` draws the picture that fits an explanation.
 """
 
+import inspect
+
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
 from lrpnumpy.show.lags import horizons, memory
@@ -27,5 +29,5 @@ _SHARED = {
 
 for _name in __all__:
     _picture = globals()[_name]
-    _lines = [f"    {name}: {text}." for name, text in _SHARED.items() if name in _picture.__annotations__]
-    _picture.__doc__ = "\n".join([(_picture.__doc__ or "").rstrip(), "", *_lines, ""])
+    _lines = [f"{name}: {text}." for name, text in _SHARED.items() if name in _picture.__annotations__]
+    _picture.__doc__ = "\n".join([inspect.cleandoc(_picture.__doc__ or ""), "", *_lines, ""])

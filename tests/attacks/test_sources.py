@@ -150,7 +150,7 @@ def test_a_packed_file_of_a_text_is_read(words, tmp_path):
 
 
 def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
-    path, stop = tmp_path / "a.txt", threading.Event()
+    path, grown, stop = tmp_path / "a.txt", threading.Event(), threading.Event()
     path.write_text("a b\n" * 5000)
 
     def grow():
@@ -158,10 +158,12 @@ def test_a_file_that_grows_while_it_is_read_ends(words, tmp_path):
             while not stop.is_set():
                 file.write("a b\n" * 1000)
                 file.flush()
+                grown.set()
 
     source = sources.open_source(lrp.Corpus(path))
     thread = threading.Thread(target=grow)
     thread.start()
+    grown.wait()
     try:
         with pytest.raises(lrp.LrpError, match="must not change while it is read"):
             for _ in source.records():

@@ -178,7 +178,7 @@ def test_processes(model, tmp_path, monkeypatch):
         run(model, texts, tmp_path / "a", threads=1, workers=1)
     with pytest.raises(lrp.LrpError, match=r"^workers: the rule or tokenizer cannot be pickled"):
         run(model, texts, tmp_path / "b", lrp.Rule("own", lambda g, s: (g, s)), workers=1)
-    monkeypatch.setattr(workers, "_begin", os._exit)
+    monkeypatch.setattr(workers, "_begin", os.abort)
     with pytest.raises(lrp.LrpError, match=r"^a worker process has ended before its work was done"):
         run(model, texts, tmp_path / "c", workers=1)
 

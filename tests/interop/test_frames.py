@@ -19,9 +19,10 @@ def check(x, *forms):
     expected = lrp.explain(model, x).relevance
     for form in forms:
         e = lrp.explain(model, form)
-        assert np.array_equal(e.relevance, expected) and np.array_equal(e.values, x)
+        assert np.array_equal(e.values, x)
+        nets.close(e.relevance, expected)  # NumPy rounds one sequence and many differently
         assert e.features == FEATURES and e.label(2) == "2005-04-03"
-    assert np.array_equal(lrp.explain_all(model, list(forms)).relevance, np.tile(expected, len(forms)))
+    nets.close(lrp.explain_all(model, list(forms)).relevance, np.tile(expected, len(forms)))
 
 
 def test_polars(x):
@@ -42,7 +43,7 @@ def test_xarray(x):
     columns = {"temp": ("time", x[:, 1]), "rain": ("time", x[:, 0]), "q": ("time", x[:, 0])}
     check(x, array, array.T, xarray.Dataset(columns, {"time": DATES}))
     batch = xarray.DataArray(np.stack([x, -x]), dims=("n", "t", "f"))
-    assert np.array_equal(lrp.explain_all(river(), batch).relevance, lrp.explain_all(river(), batch.values).relevance)
+    nets.close(lrp.explain_all(river(), batch).relevance, lrp.explain_all(river(), batch.values).relevance)
 
 
 def test_torch(x):
@@ -51,8 +52,8 @@ def test_torch(x):
     expected = lrp.explain_all(model, [x, x]).relevance
     batch = torch.tensor(np.stack([x, x]), requires_grad=True)
     for form in (batch, list(batch), batch.transpose(0, 1).transpose(0, 1)):
-        assert np.array_equal(lrp.explain_all(model, form).relevance, expected)
-    assert np.array_equal(lrp.explain(model, batch[:1]).relevance, expected[:6])
+        nets.close(lrp.explain_all(model, form).relevance, expected)
+    nets.close(lrp.explain(model, batch[:1]).relevance, expected[:6])
     nets.close(lrp.explain(model, batch[0].bfloat16()).values, x, 0.01)
 
 

@@ -479,7 +479,7 @@ def test_every_function_takes_the_same_hints():
     every = set(hints.known())
     for function in (lrp.load, lrp.inspect, lrp.convert):
         assert every <= set(inspect.signature(function).parameters)
-        assert all(f"    {name}: " in function.__doc__ for name in every)
+        assert all(f"\n{name}: " in function.__doc__ for name in every)
     assert every - set(inspect.signature(lrp.from_torch).parameters) == {"config", "custom"}
     names = {"vocabulary", "unknown", "lowercase", "tokenizer", "pad", "features", "classes", "output"}
     assert names <= set(inspect.signature(lrp.from_keras).parameters)

@@ -57,7 +57,7 @@ class Removal:
         k, j = (self.names.index(one_of(name, "difference: name", self.names)) for name in (one, other))
         correct = self._of(order)
         n = correct.shape[2]
-        weights = np.concatenate([*chance.draws(n, draws, seed)])  # (draws, n)
+        weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws) / n  # (draws, n)
         drawn = self._scaled(100 * np.moveaxis(correct @ weights.T, 2, 0)).mean(axis=2)  # (draws, names)
         change = self.change(order).mean(axis=1)
         low, high = chance.interval(drawn[:, k] - drawn[:, j])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import check_scores, matches, shown
+from lrpnumpy.files.compare import CLOSE, check_scores, matches, shown
 from lrpnumpy.files.hints import NETWORK, taken, takes_hints
 from lrpnumpy.files.keras import model as keras
 from lrpnumpy.files.keras.config import KerasLayer
@@ -136,7 +136,7 @@ def _compared(model: Any, imported: Model, check: Any, which: str | None) -> str
     plain = [next(iter(record.values())) for record in records] if len(series) == 1 else records
     scores = np.stack([np.asarray(record) for record in predict_all(imported, plain)])
     half = any("16" in str(getattr(layer, "compute_dtype", "")) for layer in model.layers)
-    if not matches(imported, scores, expected, 0.05 if half else None):
+    if not matches(imported, scores, expected, 0.05 if half else CLOSE):
         raise LrpError(
             f"{NAME}: the model gives {shown(expected)} for an input, the imported model {shown(scores, expected)}; "
             "some layer does not follow its configuration; define it with custom=."

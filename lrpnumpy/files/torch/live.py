@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrpnumpy.checks import AssumptionWarning, LrpError, outside
-from lrpnumpy.files.compare import check_scores
+from lrpnumpy.files.compare import CLOSE, check_scores
 from lrpnumpy.files.hints import Hints, taken, takes_hints
 from lrpnumpy.files.named import named
 from lrpnumpy.files.report import Imported
@@ -31,8 +31,7 @@ from lrpnumpy.files.torch.rolled import rolled
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 
-_CLOSE = 1e-5  # tolerance, of the largest score
-_HALF = 0.05  # for modules in float16 and bfloat16
+_HALF = 0.05  # tolerance, of the largest score, for modules in float16 and bfloat16
 _BATCHES, _STEPS = (2, 3), (21, 23)  # sizes at which a module is recorded
 _INSTEAD = (
     "write that step with what is supported or do it outside of the module, explain a part of the module by itself, "
@@ -121,7 +120,7 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
     if any("q" in str(getattr(value, "dtype", "torch.qint8")) for value in state.values()):
         raise LrpError("from_torch: the module is quantized; pass the module from before torch.ao.quantization.")
     source = StateDict({str(name): as_numpy(value) for name, value in state.items()})
-    tolerance = _HALF if _is_half(module) else _CLOSE
+    tolerance = _HALF if _is_half(module) else CLOSE
     problems: list[LrpError] = []
     reason = ""
     with source.guard(""):
