@@ -1,4 +1,4 @@
-"""Commands `explain` and `counterfactual`: one sentence, or one series of a file."""
+"""Command `explain`: one sentence, or one series of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lrpnumpy.commands.common import (
     HINTS,
     INPUT,
     METHOD,
-    MODEL,
     Command,
     Flag,
     class_of,
@@ -54,22 +53,6 @@ def run_explain(options: argparse.Namespace) -> None:
         write(options.json, texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
     if options.csv:
         _write_csv(options.csv, every, options.formulas)
-
-
-def run_counterfactual(options: argparse.Namespace) -> None:
-    """Show which few changes of a sentence or series would change the decision."""
-    from lrpnumpy.show import html
-
-    model = lrp.load(options.model, **hints_of(options))
-    x = _input(options)
-    records = [read(path) for path in options.records] if options.records else None
-    found = lrp.counterfactual(
-        model, x, class_of(options.target), change=options.change, records=records, most=options.most
-    )
-    print(found)
-    if options.html:
-        picture = lrp.plot.counterfactual(found, width=5)  # so that it can be read on a phone
-        write(options.html, html.page([found._repr_html_(), picture], "What would change this"))
 
 
 def _input(options: argparse.Namespace) -> Any:
@@ -116,29 +99,16 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
-TEXT = Flag("text", "the sentence, in quotes", more={"nargs": "?"})
-HTML = Flag("--html FILE", "also write HTML")
 EXPLAIN = (
-    TEXT,
+    Flag("text", "the sentence, in quotes", more={"nargs": "?"}),
     INPUT,
     *METHOD,
     Flag("--all-methods", "compare six methods, with their evidence", bool, False),
     Flag("--color", "colors of the terminal", ("auto", "never", "256", "truecolor"), "auto"),
-    HTML,
+    Flag("--html FILE", "also write HTML"),
     Flag("--json FILE", "also write JSON (- for standard output)"),
     Flag("--csv FILE", "also write CSV (- for standard output)"),
     FORMULAS,
     *HINTS,
 )
-COUNTERFACTUAL = (
-    TEXT,
-    INPUT,
-    MODEL,
-    Flag("--target", "class to reach, by number or name (default: any other class)"),
-    Flag("--change", "for regression: required change of the prediction, such as -5", float),
-    Flag("--records FILE", "series that provide replacement values, as for --input", more={"nargs": "+"}),
-    Flag("--most N", "maximum number of changes", int, 8),
-    HTML,
-    *HINTS,
-)
-COMMANDS = {"explain": Command(run_explain, EXPLAIN), "counterfactual": Command(run_counterfactual, COUNTERFACTUAL)}
+COMMANDS = {"explain": Command(run_explain, EXPLAIN)}

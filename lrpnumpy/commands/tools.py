@@ -15,7 +15,7 @@ from lrpnumpy.commands.common import HINTS, MODEL, Command, Flag, hints_of
 
 def run_page(options: argparse.Namespace) -> None:
     """Write one HTML file to explore results: a table of all records, and the explanation of each."""
-    names = ("label", "name", "title", "most", "megabytes", "seed")
+    names = ("label", "name", "title", "most", "seed")
     results = [lrp.open_explanations(path) for path in options.results]
     lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.page}", file=sys.stderr)
@@ -91,7 +91,6 @@ PAGE = (
     Flag("--name COLUMN", "stored column with the name of each record"),
     Flag("--title", "title of the page"),
     Flag("--most N", "maximum number of records", int, 10_000),
-    Flag("--megabytes MB", "approximate maximum size of the page", float, 20.0),
     Flag("--seed", "seed of the random sample that is shown if there are more records", int, 0),
 )  # fmt: skip
 SERVE = (

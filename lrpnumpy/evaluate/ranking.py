@@ -146,11 +146,6 @@ class Ranking:
         ranks = np.nan_to_num(self.mean_rank, nan=np.inf).round(9)
         return sorted(range(len(self.methods)), key=lambda m: (ranks[m], self.cost[m]))
 
-    def _wins(self, one: int, other: int) -> int:
-        """In how many judging columns one method is better than another, less those in which it is worse."""
-        every = [self.cells[name].better for name in self.judging]
-        return sum(int(better[one, other]) - int(better[other, one]) for better in every)
-
     @property
     def equal(self) -> list[int]:
         """The methods that the first of the order is not better than, itself among them, the cheapest first.
@@ -158,7 +153,10 @@ class Ranking:
         One is better than another if it is so in more columns than the other, by more than chance.
         """
         ranked = [m for m in self.order if not np.isnan(self.mean_rank[m]) and self.methods[m] != "random"]
-        return sorted((m for m in ranked if self._wins(ranked[0], m) <= 0), key=lambda m: self.cost[m])
+        M = len(self.methods)
+        better = sum((self.cells[name].better.astype(int) for name in self.judging), np.zeros((M, M), int))
+        wins = better - better.T  # columns in which one is better, less those in which it is worse
+        return sorted((m for m in ranked if wins[ranked[0], m] <= 0), key=lambda m: self.cost[m])
 
     @property
     def best(self) -> str:

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, is_number, shown, whole
+from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.files.disk import write_whole
 from lrpnumpy.meant import door
-from lrpnumpy.page.payload import packed, payload, results_of, some
+from lrpnumpy.page.payload import packed, payload, results_of
 
-LOOKED_AT = 64  # records from which the size of all is estimated
 # In this order: each uses what is before it. They share one scope.
 SCRIPTS = (
     "text.js", "dom.js", "format.js", "color.js", "data.js", "state.js", "filter.js", "table.js", "tools.js",
@@ -41,7 +40,6 @@ def write_page(
     name: Any = None,
     title: str | None = None,
     most: int = 10_000,
-    megabytes: float = 20.0,
     seed: int = 0,
 ) -> None:
     """Write one self-contained HTML file to explore results: a table of records beside the explanation of each.
@@ -53,7 +51,7 @@ def write_page(
         the name of a column that was stored with a corpus.
     name: what each record is called, likewise. Windows of a series are called by the label of their last step.
     title: of the page.
-    most, megabytes: maximum number of records, and approximate maximum size of the page.
+    most: maximum number of records. A number takes 5 bytes, so pages of long series need a smaller one.
     seed: of the random sample that is shown if there are more records; the page states that.
     """
     target = Path(path)
@@ -65,7 +63,7 @@ def write_page(
     if len({len(one) for one in every}) > 1:
         counts = ", ".join(str(len(one)) for one in every)
         raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
-    which, notes = chosen(every, most, megabytes, seed)
+    which, notes = chosen(len(every[0]), most, seed)
     main = every[0]
     data = payload(
         every,
@@ -79,36 +77,15 @@ def write_page(
     write_whole(target, document(data).encode("utf-8", "replace"))
 
 
-def chosen(results: list[Any], most: int, megabytes: float, seed: int) -> tuple[np.ndarray, list[str]]:
-    """The places of the records that fit on the page, in rising order; and a sentence if these are not all."""
+def chosen(count: int, most: int, seed: int) -> tuple[np.ndarray, list[str]]:
+    """The places of the records on the page, in rising order; and a sentence if these are not all."""
     whole(most, "most", 1)
     whole(seed, "seed", 0)
-    if not is_number(megabytes, float) or megabytes <= 0:
-        raise LrpError(f"megabytes must be a positive number, got {shown(megabytes)}.")
-    count = len(results[0])
-    fits = int(megabytes * 1e6 / _bytes(results))
-    limit = max(1, min(most, fits))
-    if count <= limit:
+    if count <= most:
         return np.arange(count), []
-    reason = f"{megabytes:g} MB" if fits < most else f"{most:,}"
-    which = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
-    how = f"drawn at random (seed {seed}): a page has at most {reason}"
-    return which, [f"{limit:,} of {count:,} records are shown, {how}."]
-
-
-def _bytes(results: list[Any]) -> float:
-    """Bytes of one record on the page, by a look at some of them: base64 of float32 takes 16 bytes for 3 numbers."""
-    count = len(results[0])
-    which = np.unique(np.linspace(0, count - 1, min(count, LOOKED_AT)).astype(np.int64))
-    numbers = 0
-    for result in results:
-        for e in some(result, which):
-            numbers += 8 + 2 * len(e.scores)
-            for part in e.inputs.values():
-                numbers += part.relevance.size + 2 * part.relevance.shape[-1]
-                wide = (part.feature_relevance, part.values) if part.tokens is None else ()
-                numbers += sum(array.size for array in wide if array is not None)
-    return numbers / len(which) * 16 / 3
+    which = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    how = f"drawn at random (seed {seed}): a page has at most {most:,}"
+    return which, [f"{most:,} of {count:,} records are shown, {how}."]
 
 
 def _numbers(results: Sequence[Any], which: np.ndarray) -> list[Any]:

@@ -97,18 +97,19 @@ class Worker:
     async def _exchange(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         """One line there, one line back; without an answer the child is ended."""
         assert self.process is not None and self.process.stdin is not None
-        is_answered = False
+        found: dict[str, Any] = {"gone": "ended"}
         try:
             self.process.stdin.write(json.dumps(question).encode() + b"\n")
             await self.process.stdin.drain()
             found = await asyncio.wait_for(self.answers.get(), seconds)
-            is_answered = "gone" not in found
-        except (TimeoutError, ConnectionError) as error:
-            found = {"gone": f"took longer than {seconds:g} seconds" if isinstance(error, TimeoutError) else "ended"}
+        except TimeoutError:
+            found["gone"] = f"took longer than {seconds:g} seconds"
+        except ConnectionError:
+            pass
         finally:
-            if not is_answered:  # also where nobody waits for the answer any more: the next one must be its own
+            if "gone" in found:  # also where nobody waits for the answer any more: the next one must be its own
                 await self.stop()
-        if not is_answered:
+        if "gone" in found:
             LOG.warning("the computation %s; it is started again", found["gone"])
             raise Refusal(503, f"The computation {found['gone']} and was ended; try a shorter input or another method.")
         return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import dates, patheffects, rcParams
+from matplotlib import dates, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
@@ -118,11 +118,6 @@ def size_map(ax: Axes) -> Any:
     """From the ground of the axes, for 0, to violet."""
     ends: Any = [ground(ax), "#8f63c9"]
     return LinearSegmentedColormap.from_list("size", ends)
-
-
-def halo(ax: Axes) -> list[Any]:
-    """A rim in the color of the ground, so that text can be read where lines cross it."""
-    return [patheffects.withStroke(linewidth=3, foreground=ground(ax))]
 
 
 def ground(ax: Axes) -> tuple[float, float, float]:

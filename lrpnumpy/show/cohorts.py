@@ -17,7 +17,6 @@ from lrpnumpy.show.parts import base_value, of_one_class, quantity, short
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 from lrpnumpy.targets import MIXED, Panel, listed, panels
 
-COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # as many cohorts as can be told apart: the months
 GROUPS = 6  # of more groups, a map is drawn
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
@@ -54,8 +53,6 @@ class Cohorts:
         names = [*dict.fromkeys(labels)]
         if isinstance(by, str):
             names.sort(key=SEASONS.index if by == "season" else None)
-        if len(names) > len(COLORS):
-            raise LrpError(f"{self.what}: by must have at most {len(COLORS)} groups, got {len(names)}; join some.")
         each = np.array(labels, object)
         return {str(name): np.flatnonzero(each == name) for name in names}
 

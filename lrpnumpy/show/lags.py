@@ -15,7 +15,7 @@ from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
-from lrpnumpy.show.cohorts import COLORS, GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
+from lrpnumpy.show.cohorts import GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, quantity, short, step_unit
 from lrpnumpy.targets import Panel, listed
 
@@ -52,7 +52,7 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
             _map_of_lags(ax, lags, groups, cohorts.label("mean |relevance|"))
         else:
             for k, (name, rows) in enumerate(groups.items()):
-                _curve(ax, lags[rows], name, COLORS[k], unit)
+                _curve(ax, lags[rows], name, f"C{k}", unit)
             ax.set_xlim(0, max(1, lags.shape[1] - 1))
             ax.set_ylim(bottom=0)
             legend(ax)

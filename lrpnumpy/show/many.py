@@ -14,7 +14,6 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.cohorts import (
-    COLORS,
     GROUPS,
     Z95,
     Cohorts,
@@ -89,7 +88,7 @@ def _paint_bars(ax: Axes, sums: FeatureSums, groups: dict[str | None, np.ndarray
     for k, (name, rows) in enumerate(groups.items()):
         mean, error = mean_and_error(sums.size[rows])
         places = np.arange(len(mean)) + (k - (len(groups) - 1) / 2) * thick
-        ax.barh(places, mean, height=0.92 * thick, color=COLORS[k], label=f"{short(name)} ({len(rows)})")
+        ax.barh(places, mean, height=0.92 * thick, color=f"C{k}", label=f"{short(name)} ({len(rows)})")
         lines: dict[str, Any] = {"ecolor": canvas.line_color(ax), "elinewidth": 1, "capsize": 2}
         ax.errorbar(mean, places, xerr=Z95 * error, fmt="none", **lines)
     ax.set_xlim(left=0)

@@ -30,7 +30,7 @@ def feature_map(
     400 steps, each column is the sum of several; a note states it.
     """
     parts = shown(by_variable(e, "feature_map"), "feature_map")
-    series, vectors = _divided(parts)
+    series, vectors = ([part for part in parts if part.is_series is kind] for kind in (True, False))
     tables = [part.rows(ROWS) for part in series]
     norm = canvas.Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
@@ -62,7 +62,7 @@ def series(
     has its part: a static vector, or a single step, as bars below.
     """
     parts = shown(e, "series")
-    many, vectors = _divided(parts)
+    many, vectors = ([part for part in parts if part.is_series is kind] for kind in (True, False))
     norm = canvas.Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [_drawn_signals(part) for part in many]
     height = 0.6 if sum(map(len, chosen)) > 5 else 1.0
@@ -88,11 +88,6 @@ def _drawn_signals(part: Shown) -> np.ndarray:
     if part.relevance.shape[1] > 1:
         return part.most_relevant(SIGNALS)
     return np.arange(min(SIGNALS, len(part.features)))
-
-
-def _divided(parts: list[Shown]) -> tuple[list[Shown], list[Shown]]:
-    """The series, and what has one step."""
-    return [part for part in parts if part.is_series], [part for part in parts if not part.is_series]
 
 
 def _divide(

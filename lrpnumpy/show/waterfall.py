@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -86,12 +87,13 @@ def _draw(ax: Axes, sizes: np.ndarray, score: float, colors: list[Any]) -> None:
     texts = [f"{size:+.{places}f}" for size in sizes]
     if colors[0] == NEUTRAL[2]:  # the reference is where it begins, not a change
         texts[0] = texts[0].removeprefix("+")
+    rim = patheffects.withStroke(linewidth=3, foreground=canvas.ground(ax))  # numbers are read where lines cross them
     for bars, labels in (
         (ax.barh(rows, sizes, left=begins, color=colors, height=0.7), texts),
         (ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7), [f"{score:.{places}f}"]),
     ):
         for text in ax.bar_label(bars, labels, padding=3, fontsize=canvas.SMALL):
-            text.set_path_effects(canvas.halo(ax))
+            text.set_path_effects([rim])
 
 
 def _of_features(e: Explanation) -> list[tuple[str, float]]:

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import lrpnumpy as lrp
-from lrpnumpy.__main__ import main
 from lrpnumpy.counterfactual import Edit, WordEdits, _goal, _irreducible
 from lrpnumpy.encode import encode
 
@@ -97,7 +96,7 @@ def test_changes_that_are_not_needed_are_undone(sentiment):
     assert (goal.progress(undone) <= 0).all()
 
 
-def test_text_html_picture_and_command(sentiment, tmp_path, capsys):
+def test_text_html_and_picture(sentiment):
     found = lrp.counterfactual(sentiment, SENTENCES[0], "very positive")
     lines = str(found).split("\n")
     assert lines[0].startswith("negative (") and "very positive" in lines[0]
@@ -106,12 +105,6 @@ def test_text_html_picture_and_command(sentiment, tmp_path, capsys):
     assert html.count("<tr>") == 2 + len(found.changes) and "<script" not in html
     figure = lrp.plot.counterfactual(found)
     assert any("after: very positive" in text.get_text() for text in figure.axes[0].texts)
-    out = tmp_path / "a.html"
-    assert (
-        main(["counterfactual", SENTENCES[0], "--model", "sentiment", "--target", "very positive", "--html", str(out)])
-        == 0
-    )
-    assert capsys.readouterr().out.rstrip("\n") == str(found) and "data:image/png" in out.read_text("utf-8")
 
 
 def test_several_inputs_and_token_ids(rng):

@@ -16,7 +16,6 @@ from page_samples import HOSTILE, arrays, payload_in, sentences, text_model
 import lrpnumpy as lrp
 from lrpnumpy.__main__ import main
 from lrpnumpy.page import document, payload
-from lrpnumpy.page.document import chosen
 from lrpnumpy.page.payload import to_json
 
 F4 = 1e-6  # the page has float32
@@ -210,15 +209,6 @@ def test_of_a_million_records_the_page_takes_a_sample_and_says_so(tmp_path):
     assert again["numbers"] == found["numbers"] != other["numbers"]
 
 
-def test_a_page_is_no_larger_than_asked_for(tmp_path):
-    e = samples.ONE["40 x 2000"]()
-    which, note = chosen([[e] * 100], 10_000, 20, 0)
-    path = tmp_path / "p.html"
-    lrp.write_page(path, [e] * 100)
-    assert len(which) < 100 and "a page has at most 20 MB" in note[0]
-    assert 10e6 < path.stat().st_size < 20e6
-
-
 # -- safety --------------------------------------------------------------------------------------------------
 
 
@@ -306,7 +296,6 @@ def test_results_must_belong_together(model, texts, tmp_path):
         ({"label": [7] * 40}, "label must be a class from 0 to 2 or its name, got 7 at 0"),
         ({"label": "season"}, "label must be one value for each of 40 records, or the name of a column"),
         ({"most": 0}, "most"),
-        ({"megabytes": 0}, "megabytes must be a positive number, got 0"),
     ],
 )
 def test_options_are_checked(model, texts, tmp_path, options, says):

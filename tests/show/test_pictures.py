@@ -390,8 +390,7 @@ def test_none_are_refused(picture):
 def test_labels_of_cohorts_are_checked(picture):
     with pytest.raises(lrp.LrpError, match="one value for each of the 60 explanations, got 2"):
         picture(many(), by=["a", "b"])
-    with pytest.raises(lrp.LrpError, match="at most 12 groups, got 60"):
-        picture(many(), by=range(60))
+    assert "59 (1)" in words(picture(many(), by=range(60))).replace("\n", " ")
     with pytest.raises(lrp.LrpError, match="by must be one of 'class', 'year'"):
         picture(many(), by="week")
     with pytest.raises(lrp.LrpError, match="needs dates"):
