@@ -366,9 +366,8 @@ def results_of(given: Any) -> list[Any]:
         return [[given]]
     if not isinstance(given, Results):
         try:
-            count = len(given)
-            if not isinstance(given, (list, tuple)):
-                count = min(count, 1)  # it is read on demand
+            # A sequence of another kind is read on demand.
+            count = len(given) if isinstance(given, (list, tuple)) else min(len(given), 1)
             some = [given[k] for k in range(count)]
         except Exception:  # whatever it is, it is not a sequence
             some = [None]

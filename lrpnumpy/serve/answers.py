@@ -214,10 +214,7 @@ def example(model: Model, name: str) -> dict[str, Any]:
         if name.isidentifier() and (folder / f"{name}.csv").is_file():
             return {"csv": (folder / f"{name}.csv").read_text("utf-8")}
     port = model.inputs[model.main]
-    mean, scale, count = 0.0, 1.0, 1
-    if port.scaler is not None:
-        mean, scale = port.scaler.mean, port.scaler.scale
-    if port.steps:
-        count = max(24, model.least[model.main])
+    mean, scale = port.affine
+    count = max(24, model.least[model.main]) if port.steps else 1
     wave = np.repeat(np.sin(np.arange(count) / 3)[:, None], model.input_size, axis=1)
-    return {"values": (wave * np.asarray(scale) + mean).tolist()}
+    return {"values": (wave * scale + mean).tolist()}

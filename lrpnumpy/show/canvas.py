@@ -204,9 +204,8 @@ def unit_label(word: str, e: Explanation) -> str:
 
 def subject(e: Explanation) -> str:
     """What is explained, with its unit: "discharge (mm)"; "score" where it has no name."""
-    if not e.classes or e.target == "all":
-        return unit_label("score", e)
-    return unit_label(short(e.name_of(e.target)), e)
+    is_named = e.classes and e.target != "all"
+    return unit_label(short(e.name_of(e.target)) if is_named else "score", e)
 
 
 def _written(ticks: np.ndarray) -> list[str]:

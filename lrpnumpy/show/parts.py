@@ -104,9 +104,7 @@ def title(e: Explanation) -> str:
 
 def evidence_line(e: Explanation) -> str:
     """The verdict of experiments on an explanation of one class; empty where neither it nor the network is at hand."""
-    if e.tested is None and e.source is None:
-        return ""
-    return readable(e.evidence().line)
+    return "" if e.tested is None and e.source is None else readable(e.evidence().line)
 
 
 def facts_line(e: Explanation) -> str:

@@ -85,9 +85,8 @@ def series(
 
 def _drawn_signals(part: Shown) -> np.ndarray:
     """The features that are drawn: the most relevant, or the first where relevance is that of steps."""
-    if part.relevance.shape[1] > 1:
-        return part.most_relevant(SIGNALS)
-    return np.arange(min(SIGNALS, len(part.features)))
+    first = np.arange(min(SIGNALS, len(part.features)))
+    return part.most_relevant(SIGNALS) if part.relevance.shape[1] > 1 else first
 
 
 def _divide(
@@ -142,9 +141,7 @@ def _finished(
         canvas.color_scale(ax, image, label, (0.985, 1 - high, 0.014, high))
     else:
         title = title or f"{title_of(e)}  One step: the bars are its features."
-    pad = None
-    if several:  # above the name of the first input
-        pad = 20 * canvas.font_scale()
+    pad = 20 * canvas.font_scale() if several else None  # above the name of the first input
     return canvas.finished(ax, e, title, pad)
 
 

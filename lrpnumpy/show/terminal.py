@@ -76,9 +76,8 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
 def legend(*explanations: Explanation) -> str:
     """What the marks in a picture mean; empty where there are none."""
     every = [part.marks for e in explanations for part in e.inputs.values() if part.marks is not None]
-    if any((marks == Mark.UNKNOWN).any() for marks in every):
-        return f"{UNKNOWN} not in the vocabulary"
-    return ""
+    is_marked = any((marks == Mark.UNKNOWN).any() for marks in every)
+    return f"{UNKNOWN} not in the vocabulary" if is_marked else ""
 
 
 def ledger_line(ledger: Any) -> str:
@@ -152,9 +151,8 @@ def series(e: Explanation, colors: str, width: int) -> str:
         lines.append(f"{_padded(_cut(name, 24), wide)}  {cells}  {total:>10}")
     K, steps = drawn.shares.shape[1], e.shown_steps
     first, last = readable(steps[0]), readable(steps[-1])
-    axis = f"{first} … {last}"
-    if columns(first) + columns(last) < K:
-        axis = f"{first}{last.rjust(K - columns(first))}"
+    fits = columns(first) + columns(last) < K
+    axis = f"{first}{last.rjust(K - columns(first))}" if fits else f"{first} … {last}"
     notes = []
     if drawn.group > 1:
         notes.append(f"each column is the sum of {drawn.group} steps")
