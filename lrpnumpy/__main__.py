@@ -21,7 +21,7 @@ MAY_BE_EMPTY = {"text", "target", "versus", "reference", "summary", "title"}  # 
 # Files that commands name.
 INPUTS = ("model", "source", "data", "results", "input")
 OUTPUTS = ("out", "page", "html", "json", "csv", "figure", "export", "state")
-FOLDER = "out"  # the output that is a folder
+FOLDERS = ("out", "state")  # outputs that are folders
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,7 +58,7 @@ def _check_files(options: dict[str, Any]) -> None:
         value = options.get(name) or []
         for path in value if isinstance(value, list) else [value]:
             real = os.path.realpath(path)
-            if name in OUTPUTS and name != FOLDER and os.path.isdir(real):
+            if name in OUTPUTS and name not in FOLDERS and os.path.isdir(real):
                 raise lrp.LrpError(f"{name} must be a file, got {path}, which is a folder.")
             if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
                 continue

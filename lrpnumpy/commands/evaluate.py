@@ -79,7 +79,7 @@ FLAGS = (
     FORMAT,
     FIELD,
     Flag("--most N", "use only the first N records", int),
-    Flag("--state FILE", "store finished parts here, to resume an interrupted run"),
+    Flag("--state FOLDER", "store finished parts here, to resume an interrupted run"),
     QUIET,
     Flag("--html FILE", "also write a page"),
     Flag("--json FILE", "also write all numbers as JSON"),

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
 from lrpnumpy.files.disk import write_whole
-from lrpnumpy.files.safe import open_file
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.methods.reference import vectors
@@ -69,7 +69,7 @@ def rank_methods(
         steps out.
     versus, step: as in `explain_all`.
     measures: some of `lrpnumpy.evaluate.MEASURES`. Default: all.
-    state: a file that stores finished parts, so that the same call resumes after an interruption.
+    state: a folder that stores finished parts, so that the same call resumes after an interruption.
     threads: number of threads, except for measurements of time. Default: as many as are useful.
     progress: show a progress bar. Default: if standard error is a terminal.
     """
@@ -102,6 +102,12 @@ def rank_methods(
                 values |= measure(case)
         return values
 
+    folder = None if state is None else Path(state)
+    if folder is not None and not folder.is_dir():
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise LrpError(f"state must be a folder, or one that can be made, got {state}: {error.strerror}.") from None
     undo = settle()
     try:
         for one in every:  # kernels are compiled before anything is timed
@@ -109,11 +115,10 @@ def rank_methods(
         jobs: dict[str, Callable[[], Values]] = {str(k): partial(measured, k) for k in range(0, len(sequences), PART)}
         if TRUTH in chosen:
             jobs[TRUTH] = partial(programs.measure_truth, every, SEED)
-        parts = []
-        store = State(state, said)
+        parts, request = [], hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
         with progress_bar(progress, total=len(jobs), desc="measuring", unit=" parts") as bar:
             for name, job in jobs.items():
-                parts.append(store.get(name, job))
+                parts.append(_stored(folder, f"{request}-{name}", job))
                 bar.update(1)
     finally:
         undo()
@@ -202,46 +207,18 @@ def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None) -> str:
     return state.hexdigest()
 
 
-class State:
-    """Finished parts in a file: a line for the request, then one per part; every line begins with its digest.
-
-    A damaged line is ignored, and its part is computed again: the program was killed while it wrote the line, or the
-    disk has lost some of it.
-    """
-
-    def __init__(self, path: str | os.PathLike[str] | None, request: dict[str, Any]) -> None:
-        self.path = path
-        self.done: dict[str, Any] = {}
-        if path is None:
-            return
-        head = _sealed(json.dumps(request).encode())
-        if not os.path.exists(path):
-            write_whole(path, head)
-        try:
-            with open_file(path) as file:
-                first, *lines = file.read().split(b"\n")
-        except OSError as error:
-            raise LrpError(f"state must be a file, got {path}: {error.strerror or error}.") from None
-        if first != head:
-            raise LrpError(
-                f"state must be a file of the same model, data, methods and settings, got {path}, which is of others "
-                "or damaged; remove it or name another."
-            )
-        for line in lines:
-            text = line.partition(b" ")[2]
-            if line == _sealed(text):
-                self.done |= json.loads(text)
-
-    def get(self, key: str, compute: Callable[[], Values]) -> Values:
-        """A part, from the file or computed."""
-        if key not in self.done:
-            self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in compute().items()}
-            if self.path is not None:
-                with open(self.path, "ab") as file:
-                    file.write(b"\n" + _sealed(json.dumps({key: self.done[key]}).encode()))
-        return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
+def _stored(folder: Path | None, name: str, compute: Callable[[], Values]) -> Values:
+    """A part: as its file in the folder has it, or computed. A damaged file is replaced: it begins with its digest."""
+    path = folder / f"{name}.json" if folder is not None else None
+    content = path.read_bytes() if path is not None and path.is_file() else b""
+    text = content.partition(b" ")[2]
+    if not text or content != _sealed(text):
+        text = json.dumps({column: [a.tolist(), b.tolist()] for column, (a, b) in compute().items()}).encode()
+        if path is not None:
+            write_whole(path, _sealed(text))
+    return {column: (np.array(a, float), np.array(b, float)) for column, (a, b) in json.loads(text).items()}
 
 
 def _sealed(text: bytes) -> bytes:
-    """A line of text after its digest."""
+    """A text after its digest."""
     return hashlib.sha256(text).hexdigest().encode() + b" " + text

@@ -268,7 +268,7 @@ def test_versus_and_step(rng):
 
 def test_a_run_that_was_interrupted_goes_on(model, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(rank, "PART", 5)
-    sequences, state = data(rng, 13), tmp_path / "state.jsonl"
+    sequences, state = data(rng, 13), tmp_path / "state"
     whole = lrp.rank_methods(model, sequences, NAMES, measures=["removal", "changes"])
     real, seen = rank.case_of, []
 
@@ -282,16 +282,15 @@ def test_a_run_that_was_interrupted_goes_on(model, rng, tmp_path, monkeypatch):
     asked = {"measures": ["removal", "changes"], "state": state}
     with pytest.raises(KeyboardInterrupt):
         lrp.rank_methods(model, sequences, NAMES, **asked)
-    with state.open("a") as file:
-        file.write('\n{"half a li')
     found = lrp.rank_methods(model, sequences, NAMES, **asked)
     assert [seed for _, seed in seen] == [0, 5, 5, 10]
     for name, cells in whole.cells.items():
         if name != "cost":
             np.testing.assert_array_equal(cells.value, found.cells[name].value)
             np.testing.assert_array_equal(cells.high, found.cells[name].high)
-    with pytest.raises(LrpError, match="of others"):
-        lrp.rank_methods(model, sequences[:-1], NAMES, **asked)
+    assert len([*state.iterdir()]) == 3
+    other = lrp.rank_methods(model, sequences[:-1], NAMES, **asked)  # has parts of its own
+    assert other.about["sequences"] == 12 and len([*state.iterdir()]) == 6
 
 
 def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
