@@ -80,6 +80,13 @@ class Counterfactual:
     undone: np.ndarray
     wanted: str  # what the changes had to reach, in words
 
+    def __post_init__(self) -> None:
+        values = (self.changes, self.original, self.before, self.after, self.undone, self.wanted)
+        kinds = (tuple, Mapping, Explanation, Explanation, np.ndarray, str)
+        is_right = all(map(isinstance, values, kinds)) and all(isinstance(one, InputChange) for one in self.changes)
+        if not is_right:  # somebody has made one by hand
+            raise LrpError("Counterfactual: a field has the wrong type; lrp.counterfactual(model, x) makes one.")
+
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"
 

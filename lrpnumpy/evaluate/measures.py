@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -175,10 +175,13 @@ def cascade(model: Model, rng: np.random.Generator) -> list[Model]:
     for k in range(len(model.layers) - 1, -1, -1):
         old = model.layers[k]
         if any(True for _ in old.all_arrays()):
-            new = {id(old): randomized(old, rng)}
-            model = model._with(lambda record, new=new: new.get(id(record), record))
+            model = model._with(partial(_swapped, {id(old): randomized(old, rng)}))
             out.append(model)
     return out
+
+
+def _swapped(new: dict[int, Record], record: Any) -> Any:
+    return new.get(id(record), record)
 
 
 def randomized(record: Record, rng: np.random.Generator) -> Record:

@@ -58,7 +58,7 @@ def gates(
     is_input = part.values is not None and len(part.values) == T
     inputs = dict(zip(part.features[:SIGNALS], part.values.T, strict=False)) if is_input else {}  # type: ignore[union-attr]
     labels = part.labels
-    if e.padding:  # the layer does not read it
+    if e.padding and len(e) != T:  # the layer does not read it
         labels = [e.shown(t) for t in range(len(e)) if t not in {*e.padding}]
     groups = [[0.62] * (len(inputs) + len(kinds))]
     ax = canvas.axes_for(ax, width, canvas.stacked_height(groups) + 0.9)
