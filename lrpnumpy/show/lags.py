@@ -32,9 +32,10 @@ def memory(
     """How far back relevance lies: its magnitude at each lag before the prediction, over `many` explanations.
 
     The line is the mean, the bands hold the middle half and the middle nine tenths, and a mark shows within how many
-    steps of the prediction half of it lies. With `by` there is a line for each group, with its 95 % interval: "class"
-    is that explained, "year", "season" and "month" are those of the prediction, and a list has one label for each
-    explanation. More than 6 groups are drawn as a map. `target` is as in `bars`.
+    steps of the prediction half of it lies. Where the mean falls below a thirtieth of its largest value, the axis is
+    logarithmic. With `by` there is a line for each group, with its 95 % interval: "class" is that explained, "year",
+    "season" and "month" are those of the prediction, and a list has one label for each explanation. More than 6 groups
+    are drawn as a map. `target` is as in `bars`.
     """
     return draw_panels(_memory, many, by, target, ax, width, "memory", title)
 
@@ -54,7 +55,13 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
             for k, (name, rows) in enumerate(groups.items()):
                 _curve(ax, lags[rows], name, f"C{k}", unit)
             ax.set_xlim(0, max(1, lags.shape[1] - 1))
-            ax.set_ylim(bottom=0)
+            mean, _ = mean_and_error(lags)
+            if mean.min() < mean.max() / 30:  # the end of a curve that falls so far could not be seen
+                ax.set_yscale("log", nonpositive="clip")
+                ax.yaxis.set_major_formatter("{x:g}")
+                ax.set_ylim(bottom=max(mean.min() / 3, mean.max() / 1e4))
+            else:
+                ax.set_ylim(bottom=0)
             legend(ax)
             canvas.set_labels(ax, None, cohorts.label(label))
         canvas.set_labels(ax, f"{unit}s before the prediction")
