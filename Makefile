@@ -28,7 +28,7 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## explain a sentence and a flood with bundled models, in the terminal, demo.html and river-*.png
 	@$(VENV)/bin/python -m lrpnumpy explain "$(SENTENCE)" --html demo.html
 	@$(VENV)/bin/python examples/river.py
-	@echo "To type your own sentences: $(VENV)/bin/lrpnumpy serve --open (or serve river)"
+	@echo "To type your own sentences: $(VENV)/bin/lrpnumpy serve (or serve river)"
 
 # Kernels need only what the package needs: they are compiled while the tests' packages are installed and types checked.
 test: $(VENV)/.installed  ## the complete check: lint, types, tests, and the tests of kernels again with the JIT off

@@ -82,7 +82,7 @@ def main() -> None:
     ]  # fmt: skip
     for name, sequences in data(arguments):
         began = time.process_time()
-        state = (arguments.state or arguments.out) / f"trust-{name}.jsonl"
+        state = (arguments.state or arguments.out) / f"trust-{name}"
         found = lrp.rank_methods(lrp.load(name), sequences, state=state)
         print(found, f"\n\n{name}: {time.process_time() - began:.0f} s of processor time\n", flush=True)
         found.figure().savefig(arguments.out / f"trust-{name}.png", dpi=80)

@@ -155,13 +155,6 @@ lrp.plot.ledger(lrp.explain(words, text)).savefig("ledger.png")
     "lrp.plot.memory": """
 lrp.plot.memory(lrp.explain_all(vowels, series, target=0)).savefig("memory.png")
 """,
-    "lrp.plot.predictions": """
-windows = lrp.explain_windows(vowels, rng.normal(size=(40, 12)), target=0, length=20, stride=5)
-lrp.plot.predictions(windows).savefig("predictions.png")
-""",
-    "lrp.plot.right_to_left": """
-print(lrp.plot.right_to_left(["a", "film"]))
-""",
     "lrp.plot.sentence": """
 lrp.plot.sentence(lrp.explain(words, text)).savefig("sentence.png")
 """,
@@ -215,7 +208,6 @@ SEE_ALSO = {
     "lrp.explain_bag": ("explain_corpus", "../corpora.md"),
     "lrp.explain_partition": ("explain_bag", "../corpora.md"),
     "evaluate.rank_methods": ("../trust.md",),
-    "lrp.plot.right_to_left": ("sentence", "../pictures.md"),
     "lrp.write_page": ("../page.md",),
     "html.page": ("../howto/share.md",),
     "latex.document": ("table", "../howto/share.md"),

@@ -211,7 +211,6 @@ def wanted() -> dict[str, tuple[str, tuple[str, ...]]]:
     pictures = {
         f"draw {name}": (f"plot.{name}(", (f"lrp.plot.{name}(", "<img>"))
         for name in plot.__all__
-        if name != "right_to_left"
     }
     methods = {
         f"what {name} computes": (name, ("<math>", "When it fails", method.paper.split()[0]))

@@ -91,7 +91,7 @@ def watch(put: Callable[[Any, str, Any], None] = setattr) -> None:
     for name in ("__str__", "_repr_html_"):
         put(lrp.Explanation, name, _watched(getattr(lrp.Explanation, name), str))
     for name in lrp.plot.__all__:
-        if name not in ("right_to_left", "gates"):
+        if name != "gates":
             put(lrp.plot, name, _watched(getattr(lrp.plot, name), figure_text))
     read: list[lrp.Explanation] = []
     for name in ("relevance", "feature_relevance"):

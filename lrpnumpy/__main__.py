@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import contextlib
 import difflib
 import os
-import re
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -18,28 +16,12 @@ from lrpnumpy.checks import printable
 from lrpnumpy.commands import COMMANDS
 from lrpnumpy.files import hints
 
-PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–": "-", "×": "x", "■": "#"})
-
-
 MAY_BE_EMPTY = {"text", "target", "versus", "reference", "summary", "title"}  # they say themselves what is wrong
 
-
-# Files that commands name, and what a person knows them by.
-INPUTS = {
-    "model": "the model",
-    "source": "source",
-    "data": "data",
-    "results": "results",
-    "input": "--input",
-    "labels": "--labels",
-}
-OUTPUTS = {"out": "out", "page": "page"} | {
-    name: f"--{name}" for name in ("html", "json", "csv", "figure", "export", "state")
-}
-
-# What a value must be, by the function that reads it.
-KINDS = {"float": "a number", "int": "a whole number", "constants_of": "NAME=VALUE, such as sr=16000"}
-FOLDER = "out"  # the output that is a folder
+# Files that commands name.
+INPUTS = ("model", "source", "data", "results", "input")
+OUTPUTS = ("out", "page", "html", "json", "csv", "figure", "export", "state")
+FOLDERS = ("out", "state")  # outputs that are folders
 
 
 class Parser(argparse.ArgumentParser):
@@ -49,23 +31,13 @@ class Parser(argparse.ArgumentParser):
         """Raise an error for unknown arguments here, because this parser knows what was probably meant."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:
-            flag = next((one.partition("=")[0] for one in rest if one.startswith("-")), None)
-            meant = difflib.get_close_matches(flag or "", self._option_string_actions, 1)
+            meant = difflib.get_close_matches(rest[0].partition("=")[0], self._option_string_actions, 1)
             hint = f" (did you mean {meant[0]}?)" if meant else ""
-            if flag is None and "text" in found:
-                hint = " (put a sentence in quotes)"
             self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
         return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Report what is wrong, and where to read more."""
-        wrong = re.fullmatch(r"argument (\S+): invalid (\w+)(?: value)?: '(.*?)'(?: \(choose from (.*)\))?", message)
-        if wrong is not None:
-            name, kind, given, choices = wrong.groups()
-            message = f"{name} must be {KINDS.get(kind) or f'one of {choices}'}, got '{given}'"
-            meant = difflib.get_close_matches(given, COMMANDS, 1)
-            if name == "COMMAND" and meant:
-                raise lrp.LrpError(f"unknown command '{given}'; did you mean {meant[0]}?")
         raise lrp.LrpError(f"{message.removesuffix('.')}; see `{self.prog} --help`.")
 
 
@@ -82,17 +54,17 @@ def parser() -> argparse.ArgumentParser:
 def _check_files(options: dict[str, Any]) -> None:
     """See that no output file is a folder, or would be written over another one or over an input."""
     seen: dict[str, str] = {}
-    for name, flag in {**INPUTS, **OUTPUTS}.items():
+    for name in (*INPUTS, *OUTPUTS):
         value = options.get(name) or []
         for path in value if isinstance(value, list) else [value]:
             real = os.path.realpath(path)
-            if name in OUTPUTS and name != FOLDER and os.path.isdir(real):
-                raise lrp.LrpError(f"{flag} must be a file, got {path}, which is a folder.")
+            if name in OUTPUTS and name not in FOLDERS and os.path.isdir(real):
+                raise lrp.LrpError(f"{name} must be a file, got {path}, which is a folder.")
             if path == "-" or (os.path.exists(real) and not os.path.isfile(real)):  # a terminal, /dev/null
                 continue
             if name in OUTPUTS and real in seen:
-                raise lrp.LrpError(f"{seen[real]} and {flag} must be different files, got {path} for both.")
-            seen[real] = flag
+                raise lrp.LrpError(f"{seen[real]} and {name} must be different files, got {path} for both.")
+            seen[real] = name
 
 
 def _say(message: str) -> None:
@@ -101,22 +73,13 @@ def _say(message: str) -> None:
         print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
 
 
-def _plainer(error: UnicodeError) -> tuple[str, int]:
-    """What a terminal shows in place of characters that it does not have."""
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end].translate(PLAIN)
-    return "".join(c if c.isascii() else "?" for c in text), error.end
-
-
 def _check_streams() -> None:
     """Standard output takes every text, also on a terminal of ASCII, and where it is closed."""
-    codecs.register_error("lrpnumpy", _plainer)
     for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
+        if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the program runs
-        elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="lrpnumpy" if name == "stdout" else "backslashreplace")
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _give_up_output() -> None:

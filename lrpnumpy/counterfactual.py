@@ -8,14 +8,15 @@ lost: the result is irreducible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lrpnumpy import asked
-from lrpnumpy.checks import LrpError, entries, finite, is_number, readable, shown, whole
+from lrpnumpy.checks import LrpError, finite, readable, shown, whole
 from lrpnumpy.encode import Encoded, EncodedRecord, encode, encode_all
 from lrpnumpy.explain import explain, explain_all
 from lrpnumpy.inputs import Input
@@ -34,12 +35,13 @@ SOURCES = 5  # records whose values are tried: the nearest ones
 
 
 class Edit(NamedTuple):
-    """One change as the search has it: at a word, a feature of all steps, or a segment of one feature or of all."""
+    """One change as the search has it: of the steps from `start` to `stop` (excluded) of an `input`."""
 
     input: str
-    kind: Literal["word", "feature", "segment"]
-    place: int
-    value: str | int | None = None  # what takes the place of a word, None removes it; of a segment the feature or None
+    start: int
+    stop: int
+    feature: int | None = None  # of numbers: the one that is replaced; None replaces all
+    word: str | int | None = None  # what takes the place of a word; None removes it
 
 
 Edits = frozenset[Edit]
@@ -62,13 +64,6 @@ class InputChange(NamedTuple):
         return f"{readable(self.name)}: {readable(self.before)} → {readable(self.after)}"
 
 
-# Types of the fields of a counterfactual, which somebody may make by hand.
-FIELDS = {
-    "changes": tuple, "original": Mapping, "before": Explanation, "after": Explanation, "undone": np.ndarray,
-    "wanted": str,
-}  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Counterfactual:
     """Changes after which the network decides otherwise: printed, shown in a notebook, drawn by `lrp.plot`.
@@ -86,16 +81,11 @@ class Counterfactual:
     wanted: str  # what the changes had to reach, in words
 
     def __post_init__(self) -> None:
-        for name, kind in FIELDS.items():
-            value = getattr(self, name)
-            is_right = isinstance(value, kind)
-            if name == "changes" and is_right:
-                is_right = all(isinstance(one, InputChange) for one in value)
-            if not is_right:
-                raise LrpError(
-                    f"Counterfactual: {name} has the wrong type, got {shown(value)}; lrp.counterfactual(model, x) "
-                    "makes one."
-                )
+        values = (self.changes, self.original, self.before, self.after, self.undone, self.wanted)
+        kinds = (tuple, Mapping, Explanation, Explanation, np.ndarray, str)
+        is_right = all(map(isinstance, values, kinds)) and all(isinstance(one, InputChange) for one in self.changes)
+        if not is_right:  # somebody has made one by hand
+            raise LrpError("Counterfactual: a field has the wrong type; lrp.counterfactual(model, x) makes one.")
 
     def __repr__(self) -> str:
         return f"<Counterfactual with {len(self.changes)} changes: {self.headline}>"
@@ -144,7 +134,6 @@ def counterfactual(
     change: float | None = None,
     records: Any = None,
     reference: Any = "zero",
-    words: Iterable[str] | None = None,
     most: int = 8,
 ) -> Counterfactual:
     """Find a few changes of an input that change the decision; undoing any one of them loses the new decision.
@@ -155,7 +144,6 @@ def counterfactual(
     change: for a regression, how far the prediction must move, with its sign, in the unit of the output.
     records: real sequences: replacements are taken from the nearest ones that have the wanted outcome.
     reference: replacement of numbers if there are no records, as in `explain`.
-    words: words that may be used as replacements. Default: the vocabulary.
     most: the largest number of changes.
     """
     record = encode(model, x)
@@ -164,28 +152,26 @@ def counterfactual(
     most = whole(most, "most", 1)
     found = []
     limit = most
-    for space in _spaces(model, record, goal, records, reference, words):
+    for space in _spaces(model, record, goal, records, reference):
         state = _search(model, space, goal, limit)
         if state is not None:
             limit = len(state)
-            found.append((limit, space.distance(state), state, space))
+            found.append((limit, _distance(space, state), state, space))
     if not found:
         advice = "pass records=…, sequences with the wanted outcome, or a larger most"
-        if any(isinstance(one, WordEdits) for one in space.parts.values()):
+        if any(isinstance(one, WordEdits) for one in space.values()):
             advice = "try another target, or a larger most"
         raise LrpError(f"no {most} changes of x give {goal.text}; {advice}.")
     _, _, state, space = min(found, key=lambda one: one[:2])
-    state, undone = _irreducible(model, space, goal, state)
-    changed = space.variant(state)
-    before, after = explain(model, x), explain(model, changed)
-    order = sorted(state, key=lambda edit: (edit.input, edit.place))
+    needed, undone = _irreducible(model, space, goal, state)
+    changed = _variant(space, needed)
     return Counterfactual(
-        tuple(space.parts[edit.input].described(edit) for edit in order),
-        {name: part.variant(()) for name, part in space.parts.items()},
+        tuple(space[edit.input].described(edit) for edit in needed),
+        {name: part.variant(()) for name, part in space.items()},
         changed,
-        before,
-        after,
-        np.array([undone[edit] for edit in order]),
+        explain(model, x),
+        explain(model, changed),
+        undone,
         goal.text,
     )
 
@@ -225,31 +211,32 @@ class Goal(NamedTuple):
 
 def _goal(model: Model, x: Any, target: Any, change: Any) -> Goal:
     scores = _scores(model, [x])[0]
-    if change is not None and (model.outputs > 1 or model.output != "linear"):
-        raise LrpError("change is for a network with one linear output; pass target, the class to reach.")
-    if model.outputs > 1:
-        if target is None:
-            return Goal(scores, None, 1, 0, f"another class than {_class(model, int(scores.argmax()))}")
-        wanted = asked.class_index(model, target, "target")
-        if wanted == scores.argmax():
-            raise LrpError(f"target must be another class than the predicted one, got {_class(model, wanted)}.")
-        return Goal(scores, wanted, 1, 0, f"the class {_class(model, wanted)}")
-    if model.output == "linear":
-        if target is not None or change is None:
-            raise LrpError("change=… is needed where the network has one linear output: how far it must move.")
+    is_quantity = model.outputs == 1 and model.output == "linear"
+    if is_quantity != (change is not None) or (is_quantity and target is not None):
+        raise LrpError(
+            "change=…, how far the prediction must move, is needed where the network has one linear output, and only "
+            "there; other networks take target, the class to reach."
+        )
+    if is_quantity:
         change = finite(change, "change")
         if change == 0:
             raise LrpError("change must not be 0; pass how far the prediction must move.")
-        unit = f" {model.output_unit}" if model.output_unit else ""
         # Reaching the amount counts: what must be passed lies just below it.
         least = np.nextafter(scores[0] + change, -np.inf if change > 0 else np.inf)
-        return Goal(scores, None, np.sign(change), float(least), f"a change of {change:+.4g}{unit}")
-    yes = scores[0] > 0
-    if target is not None and (not is_number(target, int) or target not in (0, 1) or bool(target) == yes):
-        raise LrpError(
-            f"target must be {int(not yes)}, the decision other than the predicted one, got {shown(target)}."
-        )
-    return Goal(scores, None, -1 if yes else 1, 0, "the decision no" if yes else "the decision yes")
+        text = f"a change of {change:+.4g} {model.output_unit or ''}".rstrip()
+        return Goal(scores, None, np.sign(change), float(least), text)
+    predicted = int(scores.argmax()) if model.outputs > 1 else int(scores[0] > 0)
+    if model.outputs == 1:
+        wanted = 1 - predicted if target is None else whole(target, "target", 0)
+    elif target is None:
+        return Goal(scores, None, 1, 0, f"another class than {_class(model, predicted)}")
+    else:
+        wanted = asked.class_index(model, target, "target")
+    if wanted == predicted or (model.outputs == 1 and wanted > 1):
+        raise LrpError(f"target must be another class than the predicted one, got {shown(target)}.")
+    if model.outputs == 1:
+        return Goal(scores, None, 2 * wanted - 1, 0, f"the decision {('no', 'yes')[wanted]}")
+    return Goal(scores, wanted, 1, 0, f"the class {_class(model, wanted)}")
 
 
 def _class(model: Model, c: int) -> str:
@@ -268,36 +255,23 @@ def _scores(model: Model, variants: list[Any]) -> np.ndarray:
 class WordEdits:
     """The words of an input, each of which can be replaced or removed."""
 
-    def __init__(self, name: str, port: Input, one: Encoded, words: Iterable[str] | None) -> None:
-        self.name, self.one = name, one
+    def __init__(self, name: str, port: Input, one: Encoded) -> None:
         embedding: Any = port.embedding
-        self.embedding, vocabulary = embedding, embedding.vocabulary
-        self.items: list[Any] = []
-        if vocabulary is None:
-            assert one.ids is not None
-            self.items, self.pool = one.ids.tolist(), np.arange(len(embedding.E))
-        else:
-            before, after = (max(0, count) for count in one.added)
-            tokens = one.tokens or ()
-            self.items = list(tokens[before : len(tokens) - after])
-            self.pool = self._rows(words)
-        self.names = vocabulary
-
-    def _rows(self, words: Iterable[str] | None) -> np.ndarray:
-        """Rows of the words that may take the place of others: of all the vocabulary, those of letters alone."""
-        vocabulary = self.embedding.vocabulary
-        if words is None:
-            return np.array([k for k, word in enumerate(vocabulary) if word.isalpha()], np.int64)
-        number = {word: k for k, word in enumerate(vocabulary)}
-        given = entries(words, "words", 1_000_000)
-        for word in given:
-            if word not in number:
-                raise LrpError(f"words must be of the vocabulary of the network, got {shown(word)}.")
-        return np.array([number[word] for word in given], np.int64)
+        self.name, self.shift, self.E = name, one.added[0], embedding.E
+        self.items: Sequence[Any] = ()
+        self.names: Sequence[Any] = embedding.vocabulary or range(len(self.E))
+        if embedding.vocabulary is not None:
+            tokens, (before, after) = one.tokens or (), (max(0, count) for count in one.added)
+            self.items = tokens[before : len(tokens) - after]
+        elif one.ids is not None:
+            self.items = one.ids.tolist()
+        # Rows of what may take the place of a word: of the vocabulary those of letters alone.
+        chosen = [k for k, word in enumerate(self.names) if not isinstance(word, str) or word.isalpha()]
+        self.pool = np.array(chosen, np.int64)
 
     def variant(self, state: Iterable[Edit]) -> list[Any]:
         """The words after some edits."""
-        changed = {edit.place: edit.value for edit in state}
+        changed = {edit.start: edit.word for edit in state}
         kept = [changed.get(k, item) for k, item in enumerate(self.items)]
         return [item for item in kept if item is not None]
 
@@ -306,31 +280,28 @@ class WordEdits:
 
         R (T,) is the relevance for the decision of the words after the edits of `state`, `slope` (T, D) the gradient.
         """
-        taken = {edit.place: edit for edit in state}
-        left = [k for k in range(len(self.items)) if k not in taken or taken[k].value is not None]
-        before = self.one.added[0]
-        rows = [(k, j + before) for j, k in enumerate(left) if k not in taken and 0 <= j + before < len(R)]
+        taken = {edit.start: edit for edit in state if edit.input == self.name}
+        left = [k for k in range(len(self.items)) if k not in taken or taken[k].word is not None]
+        rows = [(k, row) for row, k in enumerate(left, self.shift) if k not in taken and 0 <= row < len(R)]
         rows.sort(key=lambda row: -R[row[1]])
         found = []
         for k, row in rows[:PLACES]:
             if len(left) > 1:
-                found.append(Edit(self.name, "word", k))
-            gain = self.embedding.E[self.pool] @ slope[row]
-            for best in self.pool[np.argsort(gain)[:CHOICES]].tolist():
-                value = best if self.names is None else self.names[best]
-                if value != self.items[k]:
-                    found.append(Edit(self.name, "word", k, value))
+                found.append(Edit(self.name, k, k + 1))
+            gain = self.E[self.pool] @ slope[row]
+            words = [self.names[best] for best in self.pool[np.argsort(gain)[:CHOICES]]]
+            found += [Edit(self.name, k, k + 1, None, word) for word in words if word != self.items[k]]
         return found
 
     def distance(self, state: Iterable[Edit]) -> float:
         """How many words are replaced; to remove one is less."""
-        return float(sum(edit.value is not None for edit in state))
+        return float(sum(edit.word is not None for edit in state))
 
     def described(self, edit: Edit) -> InputChange:
         """An edit for people."""
-        before = str(self.items[edit.place])
-        after = "" if edit.value is None else str(edit.value)
-        return InputChange(self.name, "word", edit.place, edit.place + 1, before, before, after)
+        before = str(self.items[edit.start])
+        after = "" if edit.word is None else str(edit.word)
+        return InputChange(self.name, "word", edit.start, edit.stop, before, before, after)
 
 
 class NumberEdits:
@@ -341,80 +312,70 @@ class NumberEdits:
         self.x = vectors(one)
         self.far = abs(port.scaled(self.x) - port.scaled(source))  # (T, D) how far apart, as the network sees it
         T, D = self.x.shape
-        self.cuts = np.linspace(0, T, min(T, SEGMENTS) + 1).round().astype(int)
         self.features = port.features or one.features or tuple(f"x{d}" for d in range(D))
+        # Every feature, every segment, and every feature of a segment.
+        self.edits = [Edit(name, 0, T, d) for d in range(D)]
+        if T > 1:
+            which = [None, *range(D)] if D > 1 else [None]
+            cuts = np.linspace(0, T, min(T, SEGMENTS) + 1).round().astype(int).tolist()
+            self.edits += [Edit(name, start, stop, d) for start, stop in pairwise(cuts) for d in which]
 
     def variant(self, state: Iterable[Edit]) -> np.ndarray:
         """The numbers after some edits."""
         x = self.x.copy()
         for edit in state:
-            where = self._where(edit)
-            x[where] = self.source[where]
+            x[_cells(edit)] = self.source[_cells(edit)]
         return x
 
-    def _where(self, edit: Edit) -> Any:
-        if edit.kind == "feature":
-            return slice(None), edit.place
-        steps = slice(int(self.cuts[edit.place]), int(self.cuts[edit.place + 1]))
-        return steps, slice(None) if edit.value is None else edit.value
-
-    def edits(self) -> list[Edit]:
-        """What can be changed: every feature, every segment, and every feature of a segment."""
-        T, D = self.x.shape
-        found = [Edit(self.name, "feature", d) for d in range(D)]
-        if T > 1:
-            which = [None, *range(D)] if D > 1 else [None]
-            found += [Edit(self.name, "segment", s, d) for s in range(len(self.cuts) - 1) for d in which]
-        return found
-
     def most_relevant(self, R: np.ndarray) -> list[Edit]:
-        """Those of largest relevance R (T, D)."""
+        """The edits of largest relevance R (T, D)."""
         seen = R[self.one.seen]
-        return sorted(self.edits(), key=lambda edit: -abs(seen[self._where(edit)].sum()))[:UNITS]
+        return sorted(self.edits, key=lambda edit: -abs(seen[_cells(edit)].sum()))[:UNITS]
 
     def described(self, edit: Edit) -> InputChange:
         """An edit for people."""
-        if edit.kind == "feature":
-            before, after = (f"{x[:, edit.place].mean():.4g}" for x in (self.x, self.source))
-            return InputChange(self.name, "feature", 0, len(self.x), str(self.features[edit.place]), before, after)
-        steps, labels = self._where(edit)[0], self.one.labels
-        first, last = (str(k if labels is None else labels[k]) for k in (steps.start, steps.stop - 1))
-        shown_features: list[Any] = [edit.value]
-        if edit.value is None:  # the two that change most
-            shown_features = np.argsort(-self.far[steps].mean(axis=0), kind="stable")[:2].tolist()
+        steps, labels = slice(edit.start, edit.stop), self.one.labels
+        if edit.start == 0 and edit.stop == len(self.x) and edit.feature is not None:
+            before, after = (f"{x[:, edit.feature].mean():.4g}" for x in (self.x, self.source))
+            name = str(self.features[edit.feature])
+            return InputChange(self.name, "feature", edit.start, edit.stop, name, before, after)
+        first, last = (str(k if labels is None else labels[k]) for k in (edit.start, edit.stop - 1))
+        some: list[Any] = [edit.feature]
+        if edit.feature is None:  # the two that change most
+            some = np.argsort(-self.far[steps].mean(axis=0), kind="stable")[:2].tolist()
         before, after = (
-            ", ".join(f"{self.features[d]} {x[steps, d].mean():.4g}" for d in shown_features)
-            for x in (self.x, self.source)
+            ", ".join(f"{self.features[d]} {x[steps, d].mean():.4g}" for d in some) for x in (self.x, self.source)
         )
-        return InputChange(self.name, "segment", steps.start, steps.stop, f"{first} to {last}", before, after)
+        return InputChange(self.name, "segment", edit.start, edit.stop, f"{first} to {last}", before, after)
 
     def distance(self, state: Iterable[Edit]) -> float:
         """How much of the input is changed, as the network sees it."""
         changed = np.zeros(self.x.shape, bool)
         for edit in state:
-            changed[self._where(edit)] = True
+            changed[_cells(edit)] = True
         return float(self.far[changed].sum())
 
 
-class EditSpace(NamedTuple):
-    """All inputs of a record, and what can be changed of each."""
-
-    parts: Mapping[str, WordEdits | NumberEdits]
-    several: bool
-
-    def variant(self, state: Edits) -> Any:
-        """The record after some edits."""
-        found = {name: part.variant(edit for edit in state if edit.input == name) for name, part in self.parts.items()}
-        return found if self.several else next(iter(found.values()))
-
-    def distance(self, state: Edits) -> float:
-        """How much is changed."""
-        return sum(part.distance(edit for edit in state if edit.input == name) for name, part in self.parts.items())
+def _cells(edit: Edit) -> Any:
+    """Which numbers (T, D) of an input an edit replaces."""
+    return slice(edit.start, edit.stop), slice(None) if edit.feature is None else edit.feature
 
 
-def _spaces(
-    model: Model, record: EncodedRecord, goal: Goal, records: Any, reference: Any, words: Iterable[str] | None
-) -> list[EditSpace]:
+Space = Mapping[str, WordEdits | NumberEdits]  # all inputs of a record, and what can be changed of each
+
+
+def _variant(space: Space, state: Iterable[Edit]) -> Any:
+    """The record after some edits."""
+    found = {name: part.variant([edit for edit in state if edit.input == name]) for name, part in space.items()}
+    return found if len(found) > 1 else next(iter(found.values()))
+
+
+def _distance(space: Space, state: Iterable[Edit]) -> float:
+    """How much is changed."""
+    return sum(part.distance([edit for edit in state if edit.input == name]) for name, part in space.items())
+
+
+def _spaces(model: Model, record: EncodedRecord, goal: Goal, records: Any, reference: Any) -> list[Space]:
     """What can be changed: one space for each record whose numbers are tried."""
     numeric = [name for name, port in model.inputs.items() if port.embedding is None]
     sources: list[dict[str, np.ndarray]] = [{}]
@@ -422,15 +383,11 @@ def _spaces(
         sources = _nearest(model, record, goal, records, numeric)
     elif numeric:
         sources = [_reference(model, record, reference, numeric)]
-    spaces = []
+    spaces: list[Space] = []
     for source in sources:
-        parts: dict[str, WordEdits | NumberEdits] = {}
-        for name, port in model.inputs.items():
-            if port.embedding is not None:
-                parts[name] = WordEdits(name, port, record[name], words)
-            else:
-                parts[name] = NumberEdits(name, port, record[name], source[name])
-        spaces.append(EditSpace(parts, len(model.inputs) > 1))
+        numbers = {name: NumberEdits(name, model.inputs[name], record[name], x) for name, x in source.items()}
+        inputs = model.inputs.items()
+        spaces.append({name: numbers.get(name) or WordEdits(name, port, record[name]) for name, port in inputs})
     return spaces
 
 
@@ -453,49 +410,46 @@ def _nearest(
     """The numbers of the records with the wanted outcome that are nearest, as long as the record."""
     every = encode_all(model, records)
     reached = goal.progress(_scores(model, list(records))) > 0
-    lengths = {name: len(vectors(record[name])) for name in numeric}
-    fits = [k for k, one in enumerate(every) if all(len(vectors(one[n])) >= lengths[n] for n in numeric)]
-    usable = [k for k in fits if reached[k]]
-    if not usable:
+    own, found = {name: vectors(record[name]) for name in numeric}, []
+    for k in np.flatnonzero(reached):
+        source = {name: vectors(every[k][name])[-len(x) :] for name, x in own.items()}
+        if all(len(source[name]) == len(x) for name, x in own.items()):
+            apart = [model.inputs[name].scaled(source[name]) - model.inputs[name].scaled(x) for name, x in own.items()]
+            found.append((sum(float((one**2).mean()) for one in apart), k, source))
+    if not found:
         raise LrpError(
             f"records must have one with {goal.text} and at least as many steps as x, got {len(every)} records, "
             f"{int(reached.sum())} of them with that outcome."
         )
-    far, found = [], []
-    for k in usable:
-        source = {name: vectors(every[k][name])[-lengths[name] :] for name in numeric}
-        apart = [model.inputs[n].scaled(source[n]) - model.inputs[n].scaled(vectors(record[n])) for n in numeric]
-        far.append(sum(float((one**2).mean()) for one in apart))
-        found.append(source)
-    return [found[k] for k in np.argsort(far, kind="stable")[:SOURCES]]
+    return [source for _, _, source in sorted(found, key=lambda one: one[:2])[:SOURCES]]
 
 
 # -- the search -----------------------------------------------------------------------------------------------------
 
 
-def _search(model: Model, space: EditSpace, goal: Goal, most: int) -> Edits | None:
+def _search(model: Model, space: Space, goal: Goal, most: int) -> Edits | None:
     """The fewest edits that reach the goal, as far as a beam finds them."""
     beam: list[Edits] = [frozenset()]
     for _ in range(most):
         tried = [*dict.fromkeys(state | {edit} for state, edit in _next(model, space, goal, beam))]
         if not tried:
             return None
-        progress = goal.progress(_scores(model, [space.variant(state) for state in tried]))
+        progress = goal.progress(_scores(model, [_variant(space, state) for state in tried]))
         order = np.argsort(-progress, kind="stable")
         reached = [tried[k] for k in order if progress[k] > 0]
         if reached:
-            return min(reached, key=space.distance)
+            return min(reached, key=lambda state: _distance(space, state))
         beam = [tried[k] for k in order[:WIDTH]]
     return None
 
 
-def _next(model: Model, space: EditSpace, goal: Goal, beam: list[Edits]) -> Iterator[tuple[Edits, Edit]]:
+def _next(model: Model, space: Space, goal: Goal, beam: list[Edits]) -> Iterator[tuple[Edits, Edit]]:
     """What to try next from each state, by the relevance for the decision and by the gradient there."""
-    units = [part.edits() for part in space.parts.values() if isinstance(part, NumberEdits)]
-    if len(units) == len(space.parts) and sum(map(len, units)) <= UNITS:
+    units = [part.edits for part in space.values() if isinstance(part, NumberEdits)]
+    if len(units) == len(space) and sum(map(len, units)) <= UNITS:
         yield from ((state, edit) for state in beam for some in units for edit in some if edit not in state)
         return
-    variants = [space.variant(state) for state in beam]
+    variants = [_variant(space, state) for state in beam]
     request: dict[str, Any] = {"target": goal.before, "unit": "feature", "threads": 1}
     sign = -goal.sign
     if model.outputs > 1:
@@ -503,7 +457,7 @@ def _next(model: Model, space: EditSpace, goal: Goal, beam: list[Edits]) -> Iter
     relevant = explain_all(model, variants, "lrp-all", **request)
     sloped = explain_all(model, variants, "gradient-x-input", **request)
     for state, record, e, g in zip(beam, encode_all(model, variants), relevant, sloped, strict=True):
-        for name, part in space.parts.items():
+        for name, part in space.items():
             R, products = (one.inputs[name].feature_relevance for one in (e, g))
             assert R is not None and products is not None
             if isinstance(part, NumberEdits):
@@ -515,14 +469,13 @@ def _next(model: Model, space: EditSpace, goal: Goal, beam: list[Edits]) -> Iter
             yield from ((state, edit) for edit in edits if edit not in state)
 
 
-def _irreducible(model: Model, space: EditSpace, goal: Goal, state: Edits) -> tuple[Edits, dict[Edit, np.ndarray]]:
-    """The edits that are needed, and the scores without each of them."""
-    while True:
-        order = sorted(state, key=str)
-        if len(order) == 1:
-            return state, {order[0]: goal.scores}
-        scores = _scores(model, [space.variant(state - {edit}) for edit in order])
+def _irreducible(model: Model, space: Space, goal: Goal, state: Edits) -> tuple[list[Edit], np.ndarray]:
+    """The edits that are needed, in the order of their places, and the scores (n, C) without each of them."""
+    needed = sorted(state, key=lambda edit: (edit.input, edit.start, str(edit)))
+    while len(needed) > 1:
+        scores = _scores(model, [_variant(space, [one for one in needed if one != edit]) for edit in needed])
         progress = goal.progress(scores)
         if progress.max() <= 0:
-            return state, dict(zip(order, scores, strict=True))
-        state = state - {order[int(progress.argmax())]}
+            return needed, scores
+        del needed[int(progress.argmax())]
+    return needed, goal.scores[None]

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,41 +212,19 @@ def _case(model: Model, record: EncodedRecord, e: Explanation) -> ReplacementPla
     return ReplacementPlan(record, step, *_plan(kinds))
 
 
-def _claims(plan: InputPlan, part: InputPart, seen: np.ndarray) -> np.ndarray:
-    """Relevance of what the groups of an input consist of: of its steps, or of its features."""
-    if plan.kind == "vector":
-        assert part.feature_relevance is not None
-        return part.feature_relevance[seen[0]]
-    return part.relevance[seen]
-
-
-def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> tuple[list[str], list[str]]:
-    """The name of each group, and the phrase that the text of a verdict uses instead of repeating it."""
+def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> list[str]:
+    """The name of each group: a step or a feature, or the first and the last of several."""
     names: Sequence[str] = part.features or [f"x{d}" for d in range(int(plan.stop[-1]))]
-    these = "these features"
     if plan.kind in CONSTANTS:
-        steps = part.step_names
-        names = [steps[t] for t in seen]
-        these = "these words"
-    if plan.kind == "series":
-        dates = part.labels
-        is_daily = dates is not None and dates.dtype.kind == "M" and (np.diff(dates) == np.timedelta64(1, "D")).all()
-        these = "these days" if is_daily else "these steps"
+        names = [part.step_names[t] for t in seen]
     if part.tokens:
         names = [f'"{name}"' for name in names]
     elif plan.kind == "series" and part.labels is None:
         names = [f"step {name}" for name in names]
     if len(names) == plan.start.size:
-        return [*map(readable, names)], ["it"] * len(names)
-    found, short = [], []
-    for a, b in zip(plan.start.tolist(), plan.stop.tolist(), strict=True):
-        if b == a + 1:
-            found.append(readable(names[a]))
-            short.append("it")
-        else:
-            found.append(readable(f"{names[a]} to {names[b - 1]}"))
-            short.append(these)
-    return found, short
+        return [*names]
+    ends = [dict.fromkeys((names[a], names[b - 1])) for a, b in zip(plan.start, plan.stop, strict=True)]
+    return [" to ".join(some) for some in ends]
 
 
 def effects(constants: int, changes: np.ndarray) -> np.ndarray:
@@ -276,11 +255,11 @@ def _trials(model: Model, tests: Sequence[Test]) -> Trials:
     counts = sizes.reshape(len(tests), -1).sum(axis=1)
     first = np.cumsum(counts) - counts
     changes, together = _changes(model, tests, 1 + HALVES + REPLACEMENTS * counts)
-    relevance = [
-        _claims(plan, test.e.inputs[name], test.case.record[name].seen)
-        for test in tests
-        for name, plan in zip(model.inputs, test.case.plans, strict=True)
-    ]
+    relevance = []  # of what the groups of each input consist of: of its steps, or of its features
+    for test in tests:
+        for name, plan in zip(model.inputs, test.case.plans, strict=True):
+            part, seen = test.e.inputs[name], test.case.record[name].seen
+            relevance.append(part.feature_relevance[seen[0]] if plan.kind == "vector" else part.relevance[seen])  # type: ignore[index]
     lengths = np.array([one.size for one in relevance])
     starts = np.concatenate([plan.start for plan in plans]) + np.repeat(np.cumsum(lengths) - lengths, sizes)
     constants = np.repeat([CONSTANTS.get(plan.kind, REPLACEMENTS) for plan in plans], sizes)
@@ -324,43 +303,28 @@ def _changes(model: Model, tests: Sequence[Test], counts: np.ndarray) -> tuple[n
     return changes[alone].reshape(-1, REPLACEMENTS), changes[(place > 0) & ~alone].reshape(-1, HALVES)
 
 
-def _described(model: Model, test: Test) -> tuple[tuple[str, ...], list[str]]:
-    """The names of all groups, and the phrases that the text of a verdict uses instead of repeating them."""
-    names, these = [], []
-    for name, plan in zip(model.inputs, test.case.plans, strict=True):
-        found, short = _names(plan, test.e.inputs[name], test.case.record[name].seen)
-        if len(model.inputs) > 1:
-            found = [f"{readable(name)} {one}" for one in found]
-        names += found
-        these += short
-    return tuple(names), these
-
-
-def _words(model: Model, test: Test, these: Sequence[str]) -> Words:
+def _words(e: Explanation) -> Words:
     """How the text of a verdict names things."""
-    e = test.e
     unit = f" {readable(e.output_unit)}" if e.output_unit else ""
-    doubt = ""
-    if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score):
-        doubt = unstable(e.method)
-    return Words("prediction" if e.is_regression else "score", unit, these, doubt)
+    doubt = unstable(e.method) if isinstance(e.ledger, Ledger) and not is_sound(e.ledger, e.score) else ""
+    return Words("prediction" if e.is_regression else "score", unit, doubt)
 
 
 def _judged(model: Model, tests: Sequence[Test]) -> list[Evidence]:
     """The verdicts on what explanations claim."""
-    described = [_described(model, test) for test in tests]
-    return judge(
-        _trials(model, tests),
-        [names for names, _ in described],
-        lambda k: _words(model, tests[k], described[k][1]),
-    )
+    names = []
+    for test in tests:
+        groups: list[str] = []
+        for name, plan in zip(model.inputs, test.case.plans, strict=True):
+            before = f"{name} " if len(model.inputs) > 1 else ""
+            some = _names(plan, test.e.inputs[name], test.case.record[name].seen)
+            groups += [readable(before + group) for group in some]
+        names.append(tuple(groups))
+    return judge(_trials(model, tests), names, lambda k: _words(tests[k].e))
 
 
 def evidence_of(
-    model: Model,
-    records: list[EncodedRecord],
-    every: Sequence[Explanation],
-    alternatives: Sequence[str] = ALTERNATIVES,
+    model: Model, records: list[EncodedRecord], every: Sequence[Explanation], alternatives: Sequence[str] = ALTERNATIVES
 ) -> list[Evidence]:
     """The evidence of explanations of some records of one model, computed as one batch.
 
@@ -384,55 +348,42 @@ def evidence_of(
 
 def _with_better(model: Model, tests: list[Test], found: list[Evidence], alternatives: Sequence[str]) -> list[Evidence]:
     """The same, with the first of the alternatives that passes where an explanation fails."""
-    asked_for: dict[tuple[Any, Any], list[int]] = {}
-    for k, (test, one) in enumerate(zip(tests, found, strict=True)):
-        if one.verdict == "fails":
-            options = test.e.options or {}
-            asked_for.setdefault((test.e.versus, options.get("step")), []).append(k)
-    for (versus, step), failed in asked_for.items():
-        for method in alternatives:
-            some = [k for k in failed if found[k].better is None and tests[k].e.method != method]
-            if not some:
-                continue
-            request = asked.request(model, method, None, versus, step if model.every else None, {})
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                targets = [tests[k].e.target for k in some]
-                others = run(model, [tests[k].case.record for k in some], request, targets, None, None, False)
-            again = [tests[k]._replace(e=e) for k, e in zip(some, others, strict=True)]
-            for k, other in zip(some, _judged(model, again), strict=True):
-                if other.passed:
-                    found[k] = replace(found[k], better=method)
+    requests = [(test.e.versus, test.case.step) for test in tests]
+    for (versus, step), method in product({*requests}, alternatives):
+        some = [k for k, one in enumerate(found) if one.verdict == "fails" and one.better is None]
+        some = [k for k in some if requests[k] == (versus, step) and tests[k].e.method != method]
+        if not some:
+            continue
+        request = asked.request(model, method, None, versus, step, {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            targets = [tests[k].e.target for k in some]
+            others = run(model, [tests[k].case.record for k in some], request, targets, None, None, False)
+        again = [tests[k]._replace(e=e) for k, e in zip(some, others, strict=True)]
+        for k, other in zip(some, _judged(model, again), strict=True):
+            if other.passed:
+                found[k] = replace(found[k], better=method)
     return found
 
 
 def _check(model: Model, record: EncodedRecord, e: Explanation) -> None:
     """Raise unless an explanation has what a record of this model has."""
     e._check_complete()
-    if {*e.inputs} != {*model.inputs}:
-        raise LrpError(
-            f"evidence needs the relevance of the inputs {', '.join(map(repr, model.inputs))}, got that of "
-            f"{', '.join(map(repr, e.inputs))}; pass the whole explanation."
-        )
     if e.target == "all":
         raise LrpError("evidence needs one class, got an explanation of all; pick one with e.for_class(c).")
-    if len(e.scores) != model.outputs:
-        raise LrpError(f"the explanation must be of this model, which has {model.outputs} scores, got {len(e.scores)}.")
-    if e.classes is not None and e.classes != model.classes:  # such as hidden units
-        raise LrpError(f"the explanation must be of this model, got one of {', '.join(e.classes)}.")
-    for name, one in record.items():
-        kind, size = _kind(model, name, e.inputs[name], one.steps)
-        columns: Any = e.inputs[name].feature_relevance
-        if kind == "vector" and columns.shape[-1] != size:
-            raise LrpError(
-                f"evidence needs the relevance of the {size} features of {name!r}, got that of {columns.shape[-1]}; "
-                "pass the explanation before its features were joined or divided."
-            )
-        if e.inputs[name].relevance.shape[-1] != one.length:
-            raise LrpError(
-                f"the explanation must be of this input: {name!r} has {one.length} steps, and the explanation has "
-                f"{e.inputs[name].relevance.shape[-1]}."
-            )
+    is_right = {*e.inputs} == {*model.inputs} and len(e.scores) == model.outputs
+    is_right &= e.classes is None or e.classes == model.classes  # hidden units are others
+    for name, one in record.items() if is_right else ():
+        part = e.inputs[name]
+        kind, size = _kind(model, name, part, one.steps)
+        is_right &= part.relevance.shape[-1] == one.length
+        is_right &= kind != "vector" or part.feature_relevance.shape[-1] == size  # type: ignore[union-attr]
+    if not is_right:
+        raise LrpError(
+            "evidence: the explanation must be a whole one of this model and input, with the relevance of all inputs, "
+            f"steps and features as they were passed in; got one of {', '.join(map(repr, e.inputs))} with "
+            f"{len(e.scores)} scores and {len(e)} steps."
+        )
 
 
 def evidence_of_all(every: list[Explanation]) -> EvidenceList:

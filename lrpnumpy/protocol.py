@@ -278,7 +278,7 @@ class Results(Sequence[Explanation]):
 
         path: the file to be made, which ends in .html; one that exists is replaced.
         more: results of the same records by other methods, to choose from and to compare with.
-        options: those of lrp.write_page: label, name, title, most, megabytes, take, seed.
+        options: those of lrp.write_page: label, name, title, most, seed.
         """
         from lrpnumpy.page import write_page
 

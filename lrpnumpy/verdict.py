@@ -100,7 +100,6 @@ class Words(NamedTuple):
 
     score: str = "score"  # or "prediction"
     unit: str = ""  # of the score, behind a number
-    these: Sequence[str] = ()  # what is replaced, of each group: "these days"
     doubt: str = ""  # first sentence if rounding decides the relevance
 
 
@@ -200,15 +199,15 @@ def _what_fails(experiments: Experiments, words: Words, shares: np.ndarray, most
         b = most_refuted
         claimed, most = _number(experiments.claimed[b]), _number(abs(experiments.changes[b]).max(), 1)
         return (
-            f"{claimed}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement of "
-            f"{words.these[b]} changes the {words.score} by more than {most}{words.unit}."
+            f"{claimed}{words.unit} {verb} claimed for {experiments.groups[b]}, but no replacement changes the "
+            f"{words.score} by more than {most}{words.unit}."
         )
     if missed > MISSED:
         b = most_missed
         claimed, least = _number(abs(experiments.claimed[b]), 1), _number(abs(experiments.changes[b]).min())
         return (
             f"Every replacement of {experiments.groups[b]} changes the {words.score} by at least {least}{words.unit}, "
-            f"but only {claimed}{words.unit} {verb} claimed for {words.these[b]}."
+            f"but only {claimed}{words.unit} {verb} claimed."
         )
     return f"Relevance and what replacements change have little in common (agreement {agreement:.2f})."
 
@@ -217,9 +216,7 @@ def _number(value: float, digits: int = 2) -> str:
     """A number of few digits, without an exponent where it is not very small."""
     if abs(value) >= 10:
         return f"{value:.0f}"
-    if abs(value) >= 1:
-        return f"{value:.{digits - 1}f}"
-    return f"{value:.{digits}g}"
+    return f"{value:.{digits - 1}f}" if abs(value) >= 1 else f"{value:.{digits}g}"
 
 
 def _share(part: np.ndarray, total: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ class Works:
 
         rank.PART = 2
         measures = ["changes", "removal"]
-        state, names = folder / "state.jsonl", ["gradient", "lrp-all"]
+        state, names = folder / "state", ["gradient", "lrp-all"]
         found = rank_methods(self.series, self.inputs, names, measures=measures, state=state, progress=False)
         cells = {name: one for name, one in json.loads(found.to_json())["columns"].items() if name != "cost"}
         _ranking(folder).write_text(json.dumps(cells))  # the cost is measured, and never twice the same
@@ -104,7 +104,7 @@ def files(folder):
     """Every file of a folder, as bytes; HDF5 by what is in it, a state of a ranking by the ranking that comes of it."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in ("state.jsonl", "lock"):
+        if path.is_file() and path.name != "lock" and path.parent.name != "state":
             found[str(path.relative_to(folder))] = arrays(path) if path.suffix == ".h5" else path.read_bytes()
     return found
 

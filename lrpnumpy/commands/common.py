@@ -141,9 +141,7 @@ def hints_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def write(path: str, content: str | bytes) -> None:
     """A text or picture into a file, or to standard output where the path is -: in UTF-8, whatever the terminal has."""
-    data = content
-    if isinstance(data, str):
-        data = data.encode("utf-8", "replace")
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     if path == "-":
         sys.stdout.flush()
         out = getattr(sys.stdout, "buffer", None)

@@ -11,13 +11,10 @@ from typing import Any
 import lrpnumpy as lrp
 from lrpnumpy.checks import whole
 from lrpnumpy.commands.common import FIELD, FORMAT, HINTS, QUIET, Command, Flag, class_of, hints_of, write
-from lrpnumpy.files.safe import open_file
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Rank methods on a network and its data."""
-    if options.label and options.labels:
-        raise lrp.LrpError("--label and --labels were both given; pass one of them.")
     model = lrp.load(options.model, **hints_of(options))
     data, labels = _labeled(model, options)
     found = lrp.rank_methods(
@@ -54,7 +51,7 @@ def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], 
         whole(options.most, "--most", 1)
     if options.label:
         if source.kind != "jsonl":
-            raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}; use --labels FILE.")
+            raise lrp.LrpError(f"--label must have JSON lines as data, got {options.data}.")
         labels = []
     for number, record in enumerate(islice(source.records(), options.most), 1):
         try:
@@ -63,14 +60,6 @@ def _labeled(model: lrp.Model, options: argparse.Namespace) -> tuple[list[Any], 
                 labels.append(lines.member(record, options.label))
         except lrp.LrpError as error:
             raise lrp.LrpError(f"{options.data}, record {number}: {error}.") from None
-    if options.labels:
-        try:
-            with open_file(options.labels) as file:
-                labels = [class_of(line) for line in file.read().decode("utf-8").split()][: len(data)]
-        except (OSError, ValueError) as error:
-            raise lrp.LrpError(
-                f"--labels: cannot read {options.labels} ({error}); pass a text file with one class per line."
-            ) from None
     return data, labels
 
 
@@ -83,7 +72,6 @@ FLAGS = (
     Flag("data", "a .txt or .jsonl file (also .gz), .h5 or .npz file, as for corpus"),
     Flag("--methods A,B,…", "methods to rank (default: all, and random numbers)", _listed),
     Flag("--measures A,B,…", "measures to compute, see docs/trust.md (default: all)", _listed),
-    Flag("--labels FILE", "text file with the true classes to explain, one per line"),
     Flag("--label FIELD", "field of JSON objects that holds the true class"),
     Flag("--reference", "replacement for a removed step: zero, mean, omit or a word", default="zero"),
     Flag("--unit", "what is removed: steps, or features (default: both, if possible)", ("step", "feature")),
@@ -91,7 +79,7 @@ FLAGS = (
     FORMAT,
     FIELD,
     Flag("--most N", "use only the first N records", int),
-    Flag("--state FILE", "store finished parts here, to resume an interrupted run"),
+    Flag("--state FOLDER", "store finished parts here, to resume an interrupted run"),
     QUIET,
     Flag("--html FILE", "also write a page"),
     Flag("--json FILE", "also write all numbers as JSON"),

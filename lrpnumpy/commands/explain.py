@@ -1,14 +1,11 @@
-"""Commands `explain` and `counterfactual`: one sentence, or one series of a file."""
+"""Command `explain`: one sentence, or one series of a file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import Any
 
 import lrpnumpy as lrp
 from lrpnumpy.checks import parse_json
@@ -17,7 +14,6 @@ from lrpnumpy.commands.common import (
     HINTS,
     INPUT,
     METHOD,
-    MODEL,
     Command,
     Flag,
     class_of,
@@ -38,7 +34,6 @@ def run_explain(options: argparse.Namespace) -> None:
 
     model = lrp.load(options.model, **hints_of(options))
     x = _input(options)
-    _check_form(model, x, options)
     common = {"target": class_of(options.target), "versus": class_of(options.versus), **method_options(options)}
     result: Any
     if options.all_methods and options.method:
@@ -60,25 +55,6 @@ def run_explain(options: argparse.Namespace) -> None:
         _write_csv(options.csv, every, options.formulas)
 
 
-def run_counterfactual(options: argparse.Namespace) -> None:
-    """Show which few changes of a sentence or series would change the decision."""
-    from lrpnumpy.show import html
-
-    model = lrp.load(options.model, **hints_of(options))
-    x = _input(options)
-    _check_form(model, x, options)
-    records = None
-    if options.records:
-        records = [read(path) for path in options.records]
-    found = lrp.counterfactual(
-        model, x, class_of(options.target), change=options.change, records=records, most=options.most
-    )
-    print(found)
-    if options.html:
-        picture = lrp.plot.counterfactual(found, width=5)  # so that it can be read on a phone
-        write(options.html, html.page([found._repr_html_(), picture], "What would change this"))
-
-
 def _input(options: argparse.Namespace) -> Any:
     """The input to explain: the sentence, the numbers of a .npy or .csv file, the inputs of a .npz or .json file."""
     if options.text is None and options.input is None:
@@ -95,53 +71,21 @@ def _input(options: argparse.Namespace) -> Any:
 def read(name: str) -> Any:
     """The input in a file; whatever is wrong with it is an LrpError."""
     path = Path(name)
-    readers: dict[str, Callable[[Path], Any]] = {".npy": _npy, ".npz": lambda path: read_npz(str(path)), ".json": _json}
+    kind = path.suffix.lower()
     try:
-        reader: Callable[[Path], Any] = readers.get(path.suffix.lower(), _csv)
-        return reader(path)
+        if kind == ".npz":
+            return read_npz(str(path))
+        with open_file(path) as stream:
+            if kind == ".npy":
+                return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
+            content = stream.read(min(size_of(stream), MAX_BYTES))  # Python allocates memory for all that is asked for
+        return parse_json(content) if kind == ".json" else read_csv(content.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
         if isinstance(error, FileNotFoundError):
             raise lrp.LrpError(f"{path}: no such file; {must}.json file.") from None
         reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
         raise lrp.LrpError(f"--input: cannot read {path}: {reason}; {must}.json file.") from None
-
-
-def _npy(path: Path) -> Any:
-    with open_file(path) as stream:
-        return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
-
-
-def _content(stream: IO[bytes]) -> bytes:
-    """The content of a file, at most MAX_BYTES: Python allocates memory for all that it is asked to read."""
-    return stream.read(min(size_of(stream), MAX_BYTES))
-
-
-def _json(path: Path) -> Any:
-    with open_file(path) as stream:
-        return parse_json(_content(stream))
-
-
-def _csv(path: Path) -> lrp.Table:
-    with open_file(path) as stream:
-        return read_csv(_content(stream).decode("utf-8-sig"))
-
-
-def _check_form(model: lrp.Model, x: Any, options: argparse.Namespace) -> None:
-    """Check that a sentence is passed to a text model, and a table to a numeric one."""
-    port = model.inputs[model.main]
-    words = any(one.takes_words for one in model.inputs.values())
-    if isinstance(x, str) and not words:
-        how = "its words as --vocabulary FILE, or the" if port.embedding is not None else "the"
-        raise lrp.LrpError(
-            "this model has no vocabulary, so it cannot read a sentence; pass "
-            f"{how} numbers, a (T, {port.size}) array, as --input FILE.csv."
-        )
-    values = getattr(x, "values", x)
-    if words and isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape[1:] != (port.size,):
-        raise lrp.LrpError(
-            f"the model {options.model} takes a sentence, got numbers in {options.input}; --model names another model."
-        )
 
 
 def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
@@ -155,32 +99,16 @@ def _write_csv(path: str, every: list[lrp.Explanation], formulas: bool) -> None:
     write(path, out.getvalue().rstrip("\n") if path == "-" else out.getvalue())
 
 
-TEXT = Flag("text", "the sentence", more={"nargs": "?"})
-HTML = Flag("--html FILE", "also write HTML")
 EXPLAIN = (
-    TEXT,
+    Flag("text", "the sentence, in quotes", more={"nargs": "?"}),
     INPUT,
     *METHOD,
     Flag("--all-methods", "compare six methods, with their evidence", bool, False),
     Flag("--color", "colors of the terminal", ("auto", "never", "256", "truecolor"), "auto"),
-    HTML,
+    Flag("--html FILE", "also write HTML"),
     Flag("--json FILE", "also write JSON (- for standard output)"),
     Flag("--csv FILE", "also write CSV (- for standard output)"),
     FORMULAS,
     *HINTS,
 )
-COUNTERFACTUAL = (
-    TEXT,
-    INPUT,
-    MODEL,
-    Flag("--target", "class to reach, by number or name (default: any other class)"),
-    Flag("--change", "for regression: required change of the prediction, such as -5", float),
-    Flag("--records FILE", "series that provide replacement values, as for --input", more={"nargs": "+"}),
-    Flag("--most N", "maximum number of changes", int, 8),
-    HTML,
-    *HINTS,
-)
-COMMANDS = {
-    "explain": Command(run_explain, EXPLAIN),
-    "counterfactual": Command(run_counterfactual, COUNTERFACTUAL),
-}
+COMMANDS = {"explain": Command(run_explain, EXPLAIN)}

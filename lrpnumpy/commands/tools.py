@@ -1,22 +1,55 @@
-"""Commands of a few lines: `page`, `inspect`, `convert`, `methods`, `compile` and `kernel`."""
+"""Commands of a few lines: `page`, `serve`, `inspect`, `convert`, `methods`, `compile` and `kernel`."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import logging
 import sys
+import warnings
 
 import lrpnumpy as lrp
 from lrpnumpy import files
-from lrpnumpy.commands.common import HINTS, Command, Flag, hints_of
-from lrpnumpy.page.chosen import TAKE
+from lrpnumpy.commands.common import HINTS, MODEL, Command, Flag, hints_of
 
 
 def run_page(options: argparse.Namespace) -> None:
     """Write one HTML file to explore results: a table of all records, and the explanation of each."""
-    names = ("label", "name", "title", "most", "megabytes", "take", "seed")
+    names = ("label", "name", "title", "most", "seed")
     results = [lrp.open_explanations(path) for path in options.results]
     lrp.write_page(options.page, *results, **{name: getattr(options, name) for name in names})
     print(f"wrote {options.page}", file=sys.stderr)
+
+
+def run_serve(options: argparse.Namespace) -> None:
+    """Open a live page: type a sentence or change a series, and see the explanation change."""
+    from lrpnumpy.serve import Limits, Server, Worker, is_local
+    from lrpnumpy.serve.door import Refusal
+
+    logging.basicConfig(format="lrpnumpy: %(message)s", stream=sys.stderr)
+    limits = Limits()
+    worker = Worker(options.model, hints_of(options), limits)
+
+    def ready(address: str) -> None:
+        for text in worker.facts["warnings"]:
+            warnings.warn(text, lrp.AssumptionWarning, stacklevel=1)
+        if not is_local(options.host):
+            warnings.warn(
+                f"everybody who reaches {options.host} and knows the address can use the page, and whoever listens on "
+                "the network can read it; leave out --host to keep it on this machine",
+                stacklevel=1,
+            )
+        print(f"{worker.facts['model']} is at\n\n    {address}\n\nCtrl-C ends it.", flush=True)
+
+    try:
+        asyncio.run(Server(worker, limits).run(options.host, options.port, ready))
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = str(getattr(error, "strerror", None) or error).removesuffix(".")
+        raise lrp.LrpError(
+            f"--host and --port must be an address that is free, got {options.host}:{options.port}: {why}."
+        ) from None
+    except Refusal as error:  # the process that opens the model has died, or takes too long
+        raise lrp.LrpError(f"the model must open, got: {error.text.removesuffix('.')}.") from None
 
 
 def run_inspect(options: argparse.Namespace) -> None:
@@ -58,10 +91,14 @@ PAGE = (
     Flag("--name COLUMN", "stored column with the name of each record"),
     Flag("--title", "title of the page"),
     Flag("--most N", "maximum number of records", int, 10_000),
-    Flag("--megabytes MB", "approximate maximum size of the page", float, 20.0),
-    Flag("--take", "if there are more records: a random sample, or the highest scores of each class", TAKE, "sample"),
-    Flag("--seed", "seed of the random sample", int, 0),
+    Flag("--seed", "seed of the random sample that is shown if there are more records", int, 0),
 )  # fmt: skip
+SERVE = (
+    MODEL._replace(name="model", more={"nargs": "?"}),
+    Flag("--port", "port to listen on; 0 selects any free port", int, 0),
+    Flag("--host", "address to listen on; the default can be reached only from this machine", default="127.0.0.1"),
+    *HINTS,
+)
 CONVERT = (
     Flag("source", "weight file of any supported kind"),
     Flag("target", "output file, in the native format"),
@@ -71,6 +108,7 @@ CONVERT = (
 DTYPE = Flag("--dtype", "compile for this type only (default: both)", ("float32", "float64"))
 COMMANDS = {
     "page": Command(run_page, PAGE),
+    "serve": Command(run_serve, SERVE),
     "inspect": Command(run_inspect, (Flag("file", "weight file, or name of a bundled model"), *HINTS)),
     "convert": Command(run_convert, CONVERT),
     "methods": Command(run_methods),

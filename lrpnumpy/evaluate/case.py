@@ -43,11 +43,10 @@ class Relevances(NamedTuple):
 
 @dataclass(frozen=True)
 class Explainer:
-    """A method with its options, or a user's function."""
+    """A method, or a user's function."""
 
     name: str
     method: str | Method | Rule | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     function: Function | None = None
 
     @property
@@ -71,11 +70,9 @@ class Explainer:
         unit: Any = "feature" if by_feature and self.has_features else "step"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RelevanceWarning)  # unstable relevance is measured without a warning
-            found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request, **self.options)
+            found = explain_all(model, sequences, self.method, unit=unit, threads=threads, **request)
         steps = np.split(finite(found.relevance), found.starts[1:-1])
-        values = None
-        if unit == "feature":
-            values = np.split(finite(found.feature_relevance), found.starts[1:-1])
+        values = np.split(finite(found.feature_relevance), found.starts[1:-1]) if unit == "feature" else None
         return Relevances(steps, values, found)
 
 
@@ -87,22 +84,17 @@ def finite(values: Any) -> np.ndarray:
 
 
 def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[Any]) -> Relevances:
+    shapes = [(record[model.main].length, model.input_size) for record in encode_all(model, sequences)]
     try:
-        each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(sequences) + 1)]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, LrpError):
-            raise
-        raise LrpError(f"method {name!r} must give one relevance for each sequence, got {shown(found)}.") from None
-    if len(each) != len(sequences):
+        each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(shapes) + 1)]
+        is_right = all(one.shape in (shape[:1], shape) for one, shape in zip(each, shapes, strict=True))
+    except (TypeError, ValueError):
+        is_right = False
+    if not is_right:
         raise LrpError(
-            f"method {name!r} must give one relevance for each of {len(sequences)} sequences, got {len(each)}."
+            f"method {name!r} must give one relevance for each of {len(shapes)} sequences, of real numbers: (T,) or "
+            f"(T, {model.input_size}); got {shown(found)}."
         )
-    for k, (one, sequence) in enumerate(zip(each, encode_all(model, sequences), strict=True)):
-        shape = (sequence[model.main].length, model.input_size)
-        if one.shape not in (shape[:1], shape):
-            raise LrpError(
-                f"method {name!r} must give {shape[0]} numbers for sequence {k}, or {shape}, got shape {one.shape}."
-            )
     steps = [one if one.ndim == 1 else one.sum(axis=1) for one in each]
     return Relevances(steps, each if all(one.ndim == 2 for one in each) else None, None)
 
@@ -133,43 +125,29 @@ def numbers_of(encoded: Encoded) -> np.ndarray:
 
 
 def explainers(methods: Any, model: Model, seed: int) -> list[Explainer]:
-    """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function.
-
-    A value of the dict may also be a pair of a method and its options, ("lrp-prop", {"eps": 0.2}).
-    """
+    """Methods as users name them: None for all; names, rules, "random"; or a dict of name to method or function."""
     if methods is None:
-        methods = [name for name in METHODS if name not in COSTLY]
-        if model.output == "linear":
-            methods.remove("occlusion-p")
-        methods.append(RANDOM)
+        out_of_place = "occlusion-p" if model.output == "linear" else ""
+        methods = [*(name for name in METHODS if name not in (*COSTLY, out_of_place)), RANDOM]
     if isinstance(methods, (str, Rule, Method)):
         methods = [methods]
     if not isinstance(methods, Mapping):
-        try:
-            given, methods = entries(methods, "methods", 1000), {}
-            for one in given:
-                name = one.name if isinstance(one, (Rule, Method)) else getattr(one, "__name__", one)
-                if not isinstance(name, str):
-                    raise TypeError
-                if isinstance(one, Method) and name in methods:
-                    raise LrpError(f"methods: two of them are named {name!r}; pass a dict of names and methods.")
-                methods[name] = one
-        except TypeError:
-            raise LrpError(f"methods must be a list or a dict of names and rules, got {shown(methods)}.") from None
+        given = entries(methods, "methods", 1000)
+        names = [getattr(one, "name", getattr(one, "__name__", one)) for one in given]
+        if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+            raise LrpError(f"methods must be different methods, or a dict of names and methods, got {shown(methods)}.")
+        methods = dict(zip(names, given, strict=True))
     if not methods:
         raise LrpError("methods must be at least one method, got none.")
     out = []
     for name, value in methods.items():
-        method, options = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
-        if not isinstance(options, Mapping):
-            raise LrpError(f"methods: {name!r} must have a dict of its options, got {shown(options)}.")
-        if isinstance(method, str) and method == RANDOM:
+        if isinstance(value, str) and value == RANDOM:
             out.append(Explainer(str(name), function=random_relevance(seed)))
-        elif callable(method) and not isinstance(method, (Rule, Method)):
-            out.append(Explainer(str(name), function=method))
+        elif callable(value) and not isinstance(value, (Rule, Method)):
+            out.append(Explainer(str(name), function=value))
         else:
-            asked.request(model, method, None, None, None, dict(options))
-            out.append(Explainer(str(name), method, options))
+            asked.request(model, value, None, None, None, {})
+            out.append(Explainer(str(name), value))
     return out
 
 
@@ -208,13 +186,8 @@ class Case:
         else:
             gone = {"step": (-1, len(x), 1), "feature": (-1, 1, x.shape[1]), "value": (-1, *x.shape)}[unit]
             variants = list(np.where(masks.reshape(gone), self.reference, x).astype(x.dtype))
-        if len(self.model.inputs) == 1:
-            return variants
-        return [{**self.sequences[k], self.model.main: one} for one in variants]
-
-    def explain(self, explainer: Explainer, model: Model) -> Relevances:
-        """The same sequences explained for another model."""
-        return explainer(model, self.sequences, self.request, False, self.threads)
+        is_single = len(self.model.inputs) == 1
+        return variants if is_single else [{**self.sequences[k], self.model.main: one} for one in variants]
 
     def relevance(self, m: int, unit: RemovalUnit) -> list[np.ndarray] | None:
         """Relevance for the decision by method m, one array (count,) for each sequence; None where it has none."""

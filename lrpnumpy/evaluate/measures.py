@@ -161,12 +161,11 @@ def _explanations(found: Relevances, template: Any) -> list[Explanation]:
 def measure_randomisation(case: Case) -> Values:
     """Rank correlation with the relevance of the trained network, as its size, mean over the layers."""
     models = [*cascade(case.model, np.random.default_rng((case.seed[0], 2)))]
-    found = np.array(
-        [
-            [abs(spearman(found.steps, case.explain(one, model).steps)) for model in models]
-            for one, found in zip(case.explainers, case.found, strict=True)
-        ]
-    )  # (M, layers, n)
+    found = np.empty((len(case.found), len(models), len(case.x)))
+    for m, explainer in enumerate(case.explainers):
+        for layer, model in enumerate(models):
+            other = explainer(model, case.sequences, case.request, False, case.threads)
+            found[m, layer] = abs(spearman(case.found[m].steps, other.steps))
     return {"randomisation": (found.mean(axis=1), np.ones(len(case.x)))}
 
 

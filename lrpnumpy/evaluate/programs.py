@@ -94,11 +94,14 @@ def when(*literals: str) -> Form:
     return {**form, "1": 1.0 - sum(value for value in form.values() if value > 0)}
 
 
-def latch(name: str, event: str, *conditions: str, by_gate: bool) -> Register:
-    """1 from the `event` on; the event opens the gate, or it is the signal of a gate that is open until then."""
-    if by_gate:
-        return Register(name, when(event, *conditions), {"1": 1})
-    return Register(name, when(f"!{name}", *conditions), {event: 1})
+def registers(text: str) -> tuple[Register, ...]:
+    """Registers from lines as in the table above: "L: a -> 1; N: a !L -> v", with a space between literals."""
+    found = []
+    for line in text.split("; "):
+        name, _, rule = line.partition(":")
+        literals, _, signal = rule.partition("->")
+        found.append(Register(name, when(*literals.split()), {signal.strip(): 1}))
+    return tuple(found)
 
 
 def marks(low: int, high: int) -> Callable[[np.random.Generator, int], np.ndarray]:
@@ -120,58 +123,44 @@ def _at(v: np.ndarray, step: int) -> np.ndarray:
 
 
 def _remember(rng: np.random.Generator) -> RegisterProgram:
-    registers = (Register("N", when("a"), {"v": 1}),)
-    return RegisterProgram(("v", "a"), registers, {"N": 1}, lambda v, a: v * a, marks(1, 1))
+    return RegisterProgram(("v", "a"), registers("N: a -> v"), {"N": 1}, lambda v, a: v * a, marks(1, 1))
 
 
 def _sum(rng: np.random.Generator) -> RegisterProgram:
-    registers = (
-        Register("L1", when("a"), {"1": 1}),
-        Register("L2", when("a", "L1"), {"1": 1}),
-        Register("N1", when("a", "!L1"), {"v": 1}),
-        Register("N2", when("a", "L1", "!L2"), {"v": 1}),
-        Register("N3", when("a", "L2"), {"v": 1}),
+    text = "L1: a -> 1; L2: a L1 -> 1; N1: a !L1 -> v; N2: a L1 !L2 -> v; N3: a L2 -> v"
+    return RegisterProgram(
+        ("v", "a"), registers(text), dict.fromkeys(("N1", "N2", "N3"), 1), lambda v, a: v * a, marks(1, 3)
     )
-    return RegisterProgram(("v", "a"), registers, {"N1": 1, "N2": 1, "N3": 1}, lambda v, a: v * a, marks(1, 3))
 
 
 def _difference(rng: np.random.Generator) -> RegisterProgram:
-    registers = (
-        Register("L", when("a"), {"1": 1}),
-        Register("N1", when("a", "!L"), {"v": 1}),
-        Register("N2", when("a", "L"), {"v": 1}),
-    )
-
     def result(v: np.ndarray, a: np.ndarray) -> np.ndarray:
         return v * a * np.where(np.cumsum(a) == 1, 1, -1)
 
-    return RegisterProgram(("v", "a"), registers, {"N1": 1, "N2": -1}, result, marks(2, 2))
+    text = "L: a -> 1; N1: a !L -> v; N2: a L -> v"
+    return RegisterProgram(("v", "a"), registers(text), {"N1": 1, "N2": -1}, result, marks(2, 2))
 
 
 def _count(rng: np.random.Generator) -> RegisterProgram:
-    by_gate = bool(rng.integers(2))
-    registers = [latch("C1", "a", by_gate=by_gate)]
-    registers += [latch(f"C{k}", "a", f"C{k - 1}", by_gate=by_gate) for k in (2, 3, 4)]
-    score = {one.name: 1.0 for one in registers}
-    return RegisterProgram(("a",), tuple(registers), score, lambda a: a, marks(1, 4), {1: ((1.0,),)})
+    by_gate = "C1: a -> 1; C2: a C1 -> 1; C3: a C2 -> 1; C4: a C3 -> 1"
+    by_signal = "C1: !C1 -> a; C2: !C2 C1 -> a; C3: !C3 C2 -> a; C4: !C4 C3 -> a"
+    some = registers((by_signal, by_gate)[rng.integers(2)])
+    return RegisterProgram(("a",), some, {one.name: 1.0 for one in some}, lambda a: a, marks(1, 4), {1: ((1.0,),)})
 
 
 def _parity(rng: np.random.Generator) -> RegisterProgram:
-    registers = (Register("ODD", when("a"), {"1": 1, "ODD": -1}), Register("EVEN", when("a"), {"ODD": 1}))
-
     def result(a: np.ndarray) -> float:
-        if not a.any():
-            return 0.0
-        return 2.0 * (a.sum() % 2) - 1
+        return 2.0 * (a.sum() % 2) - 1 if a.any() else 0.0
 
-    return RegisterProgram(("a",), registers, {"ODD": 1, "EVEN": -1}, result, marks(1, 4), {1: ((1.0,),)})
+    some = (Register("ODD", when("a"), {"1": 1, "ODD": -1}), *registers("EVEN: a -> ODD"))
+    return RegisterProgram(("a",), some, {"ODD": 1, "EVEN": -1}, result, marks(1, 4), {1: ((1.0,),)})
 
 
 def _last_maximum(rng: np.random.Generator) -> RegisterProgram:
     # Keys are 1/4, 2/4, 3/4, 1. M holds a key k as up to k + 0.04, as tanh bends it, and below another layer keys are
     # at least 0.218 apart: k - M > -0.13 tells k >= M from k < M with at least 0.085 to spare.
     write = {"k": 1 / 0.085, "M": -1 / 0.085, "1": 0.13 / 0.085}
-    registers = (Register("M", write, {"k": 1}), Register("N", write, {"v": 1}))
+    some = (Register("M", write, {"k": 1}), Register("N", write, {"v": 1}))
 
     def result(v: np.ndarray, k: np.ndarray) -> np.ndarray:
         return _at(v, len(k) - 1 - int(np.argmax(k[::-1])))
@@ -182,13 +171,12 @@ def _last_maximum(rng: np.random.Generator) -> RegisterProgram:
         return out
 
     return RegisterProgram(
-        ("v", "k"), registers, {"N": 1}, result, kinds, largest=4, neutral=1, scale=(0.2, 0.4)
+        ("v", "k"), some, {"N": 1}, result, kinds, largest=4, neutral=1, scale=(0.2, 0.4)
     )  # fmt: skip
 
 
 def _a_before_b(rng: np.random.Generator) -> RegisterProgram:
-    by_gate = bool(rng.integers(2))
-    registers = (latch("A", "a", by_gate=by_gate), latch("AB", "b", "A", by_gate=by_gate))
+    some = registers(("A: !A -> a; AB: !AB A -> b", "A: a -> 1; AB: b A -> 1")[rng.integers(2)])
 
     def result(a: np.ndarray, b: np.ndarray) -> float:
         return float((np.cumsum(a) * b).any())
@@ -201,15 +189,11 @@ def _a_before_b(rng: np.random.Generator) -> RegisterProgram:
         return out
 
     words = {1: ((1.0, 0.0),), 2: ((0.0, 1.0),)}
-    return RegisterProgram(("a", "b"), registers, {"AB": 1}, result, kinds, words)
+    return RegisterProgram(("a", "b"), some, {"AB": 1}, result, kinds, words)
 
 
 def _negation(rng: np.random.Generator) -> RegisterProgram:
-    registers = (
-        Register("NOT", ALWAYS, {"a": 1}),
-        Register("PLAIN", when("b", "!NOT"), {"v": 1}),
-        Register("FLIPPED", when("b", "NOT"), {"v": 1}),
-    )
+    some = registers("NOT: -> a; PLAIN: b !NOT -> v; FLIPPED: b NOT -> v")
 
     def result(v: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
         """The last word without a "not" before it, less the last one with it."""
@@ -223,30 +207,21 @@ def _negation(rng: np.random.Generator) -> RegisterProgram:
         return np.concatenate([pieces[k] for k in rng.permutation(len(pieces))])
 
     words = {1: ((0.0, 1.0, 0.0),), 2: tuple((v, 0.0, 1.0) for v in numbers(rng, 8))}
-    return RegisterProgram(("v", "a", "b"), registers, {"PLAIN": 1, "FLIPPED": -1}, result, kinds, words)
+    return RegisterProgram(("v", "a", "b"), some, {"PLAIN": 1, "FLIPPED": -1}, result, kinds, words)
 
 
 def _delay(rng: np.random.Generator) -> RegisterProgram:
     k = int(rng.integers(1, 4))
-    registers = [Register("D0", ALWAYS, {"v": 1})]
-    registers += [Register(f"D{j}", ALWAYS, {f"D{j - 1}": 1}) for j in range(1, k + 1)]
+    some = registers("; ".join(["D0: -> v", "D1: -> D0", "D2: -> D1", "D3: -> D2"][: k + 1]))
     return RegisterProgram(
-        ("v",), tuple(registers), {f"D{k}": 1}, lambda v: _at(v, len(v) - 1 - k), marks(0, 0), depth=k + 1,
-        scale=(0.2, 0.6),
-    )  # fmt: skip
+        ("v",), some, {f"D{k}": 1}, lambda v: _at(v, len(v) - 1 - k), marks(0, 0), depth=k + 1, scale=(0.2, 0.6)
+    )
 
 
 PROGRAMS: dict[str, Callable[[np.random.Generator], RegisterProgram]] = {
-    "remember": _remember,
-    "sum": _sum,
-    "difference": _difference,
-    "count": _count,
-    "parity": _parity,
-    "last maximum": _last_maximum,
-    "a before b": _a_before_b,
-    "negation": _negation,
-    "delay": _delay,
-}
+    "remember": _remember, "sum": _sum, "difference": _difference, "count": _count, "parity": _parity,
+    "last maximum": _last_maximum, "a before b": _a_before_b, "negation": _negation, "delay": _delay,
+}  # fmt: skip
 
 
 class Drawn(NamedTuple):
@@ -285,9 +260,7 @@ class ProgramNetwork:
 
     def result(self, x: np.ndarray) -> np.ndarray | float:
         """What the program computes of an input: (T,) what each step adds to the score, or the score."""
-        rows = x
-        if self.model.embedding is not None:
-            rows = self.model.embedding.E[x]
+        rows = self.model.embedding.E[x] if self.model.embedding is not None else x
         columns = dict(zip(self.program.columns, rows.T, strict=False))
         if "v" in columns:
             columns["v"] = self.number(columns["v"])
@@ -330,9 +303,7 @@ class ProgramNetwork:
 
 def on(cell: str, s: Any) -> Any:
     """The state of a register that took s."""
-    if cell == "LSTM":
-        return np.tanh(np.tanh(s))
-    return np.tanh(s)
+    return np.tanh(np.tanh(s)) if cell == "LSTM" else np.tanh(s)
 
 
 def make(name: str, cell: str = "LSTM", size: str = "medium", seed: int = 0, sharp: float = SHARP) -> ProgramNetwork:

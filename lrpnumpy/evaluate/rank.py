@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from lrpnumpy.evaluate import measures as measuring
 from lrpnumpy.evaluate import programs
 from lrpnumpy.evaluate.case import Case, Explainer, RemovalUnit, Values, case_of, explainers, numbers_of
 from lrpnumpy.evaluate.ranking import COLUMNS, REMOVAL, Cells, Ranking
-from lrpnumpy.files.safe import open_file
+from lrpnumpy.files.disk import write_whole
 from lrpnumpy.meant import door
 from lrpnumpy.methods.base import Unit
 from lrpnumpy.methods.reference import vectors
@@ -59,9 +59,9 @@ def rank_methods(
 
     model: a network, from `load` or built from layers.
     data: sequences as `explain_all` takes them: words, token ids or numbers.
-    methods: names, `lrp.Rule`s, "random" for random numbers; or a dict of name to one of these, to a pair of a method
-        and its options, ("lrp-prop", {"eps": 0.2}), or to your own function(model, sequences), which gives an array
-        (T,) or (T, D) for each sequence. None is "random" and all methods but those whose cost is exponential.
+    methods: names, records such as `lrp.LRP(eps=0.2)`, `lrp.Rule`s, "random" for random numbers; or a dict of name to
+        one of these, or to your own function(model, sequences), which gives an array (T,) or (T, D) for each sequence.
+        None is "random" and all methods but those whose cost is exponential.
     target: the class explained, one for all sequences or one for each, such as the true ones; 0 or 1 where there is one
         sigmoid; None is the predicted one.
     unit: "step": steps are removed; "feature": features and single values; None: all three, of words steps alone.
@@ -69,7 +69,7 @@ def rank_methods(
         steps out.
     versus, step: as in `explain_all`.
     measures: some of `lrpnumpy.evaluate.MEASURES`. Default: all.
-    state: a file that stores finished parts, so that the same call resumes after an interruption.
+    state: a folder that stores finished parts, so that the same call resumes after an interruption.
     threads: number of threads, except for measurements of time. Default: as many as are useful.
     progress: show a progress bar. Default: if standard error is a terminal.
     """
@@ -88,9 +88,9 @@ def rank_methods(
     named = reference if isinstance(reference, str) else "a vector"
     said = {
         "model": model.digest,
-        "methods": [f"{one.name}: {one.method!r}, {dict(one.options)!r}" for one in every],
+        "methods": [f"{one.name}: {one.method!r}" for one in every],
         "settings": [chosen, named if isinstance(instead, str) else instead.tolist(), units, against, step, PART],
-        "data": [_digest(encoded[k : k + PART], classes, k) for k in range(0, len(encoded), PART)],
+        "data": _digest(encoded, classes),
     }
 
     def measured(k: int) -> Values:
@@ -102,6 +102,12 @@ def rank_methods(
                 values |= measure(case)
         return values
 
+    folder = None if state is None else Path(state)
+    if folder is not None and not folder.is_dir():
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise LrpError(f"state must be a folder, or one that can be made, got {state}: {error.strerror}.") from None
     undo = settle()
     try:
         for one in every:  # kernels are compiled before anything is timed
@@ -109,11 +115,10 @@ def rank_methods(
         jobs: dict[str, Callable[[], Values]] = {str(k): partial(measured, k) for k in range(0, len(sequences), PART)}
         if TRUTH in chosen:
             jobs[TRUTH] = partial(programs.measure_truth, every, SEED)
-        parts = []
-        store = State(state, said)
+        parts, request = [], hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
         with progress_bar(progress, total=len(jobs), desc="measuring", unit=" parts") as bar:
             for name, job in jobs.items():
-                parts.append(store.get(name, job))
+                parts.append(_stored(folder, f"{request}-{name}", job))
                 bar.update(1)
     finally:
         undo.close()
@@ -155,17 +160,19 @@ def _joined(every: list[Explainer], parts: list[Values], about: dict[str, Any]) 
 def _classes(model: Model, target: Any, count: int) -> np.ndarray | None:
     if target is None:
         return None
-    if model.outputs == 1:
-        yes = np.asarray(target)
-        if model.output == "linear":
-            raise LrpError("target must be None where the model has one linear output: its one score is explained.")
-        if yes.shape != (count,) or not np.isin(yes, (0, 1)).all():
-            raise LrpError(f"target must be 0 or 1 for each of {count} sequences where the model has one sigmoid.")
-        return yes.astype(np.int64)
-    found = asked.targets(model, target, count)
-    if not isinstance(found, np.ndarray):
-        raise LrpError(f"target must be one class for each sequence, got {shown(target)}.")
-    return found
+    if model.outputs > 1:
+        found = asked.targets(model, target, count)
+    elif model.output == "linear":
+        raise LrpError("target must be None where the model has one linear output: its one score is explained.")
+    else:
+        found = np.asarray(target)
+    known = np.arange(max(2, model.outputs))
+    if not isinstance(found, np.ndarray) or found.shape != (count,) or not np.isin(found, known).all():
+        raise LrpError(
+            f"target must be one class for each of {count} sequences, 0 or 1 where the model has one sigmoid, got "
+            f"{shown(target)}."
+        )
+    return found.astype(np.int64)
 
 
 def _substitute(
@@ -192,72 +199,26 @@ def _substitute(
     return vectors(encode(model, [reference], "reference")[model.main])[0]
 
 
-def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None, first: int) -> str:
-    state = hashlib.sha256(b"" if classes is None else classes[first : first + PART].tobytes())
+def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None) -> str:
+    state = hashlib.sha256(b"" if classes is None else classes.tobytes())
     for record in encoded:
         for part in record.values():
-            state.update(numbers_of(part).tobytes())
+            state.update(repr(part.length).encode() + numbers_of(part).tobytes())
     return state.hexdigest()
 
 
-class State:
-    """Finished parts in a file: a line for the request, then one per part; every line begins with its digest.
-
-    A damaged line is ignored, and its part is computed again: the program was killed while it wrote the line, or the
-    disk has lost some of it.
-    """
-
-    def __init__(self, path: str | os.PathLike[str] | None, request: dict[str, Any]) -> None:
-        self.path = path
-        self.done: dict[str, Any] = {}
-        if path is None:
-            return
-        content = b""
-        with _usable(path):
-            if os.path.exists(path):
-                with open_file(path) as file:
-                    content = file.read()
-        head = _sealed(request)
-        begun, *lines = content.split(b"\n")
-        if begun != head and (lines or not head.startswith(begun)):
-            raise LrpError(
-                f"state must be a file of the same model, data, methods and settings, got {path}, which is of others "
-                "or damaged; remove it or name another."
-            )
-        self._append(head[len(begun) :])
-        for line in lines:
-            digest, _, text = line.partition(b" ")
-            if digest == _digest_of(text):
-                self.done |= json.loads(text)
-
-    def get(self, key: str, compute: Callable[[], Values]) -> Values:
-        """A part, from the file or computed."""
-        if key not in self.done:
-            self.done[key] = {name: [a.tolist(), b.tolist()] for name, (a, b) in compute().items()}
-            self._append(b"\n" + _sealed({key: self.done[key]}))
-        return {name: (np.array(a, float), np.array(b, float)) for name, (a, b) in self.done[key].items()}
-
-    def _append(self, content: bytes) -> None:
-        if self.path is not None:
-            with _usable(self.path), open(self.path, "ab") as file:
-                file.write(content)
+def _stored(folder: Path | None, name: str, compute: Callable[[], Values]) -> Values:
+    """A part: as its file in the folder has it, or computed. A damaged file is replaced: it begins with its digest."""
+    path = folder / f"{name}.json" if folder is not None else None
+    content = path.read_bytes() if path is not None and path.is_file() else b""
+    text = content.partition(b" ")[2]
+    if not text or content != _sealed(text):
+        text = json.dumps({column: [a.tolist(), b.tolist()] for column, (a, b) in compute().items()}).encode()
+        if path is not None:
+            write_whole(path, _sealed(text))
+    return {column: (np.array(a, float), np.array(b, float)) for column, (a, b) in json.loads(text).items()}
 
 
-@contextmanager
-def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Report what is wrong with the file of a state."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise LrpError(f"state must be a file that can be read and written, got {path}: {reason}.") from None
-
-
-def _sealed(content: dict[str, Any]) -> bytes:
-    """A line of JSON after its digest."""
-    text = json.dumps(content).encode()
-    return _digest_of(text) + b" " + text
-
-
-def _digest_of(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode()
+def _sealed(text: bytes) -> bytes:
+    """A text after its digest."""
+    return hashlib.sha256(text).hexdigest().encode() + b" " + text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -27,57 +28,47 @@ class Column(NamedTuple):
 
     title: str  # as tables show it
     measure: str  # what it is made by
-    best: Literal["high", "low"]  # which values are good
-    judges: bool  # whether it enters the mean rank
     meaning: str  # in a sentence or two
-    percent: bool = False  # whether values are shares of 100
+    best: Literal["high", "low"] = "high"  # which values are good
+    judges: bool = True  # whether it enters the mean rank
+    percent: bool = True  # whether values are shares of 100
 
 
 COLUMNS = {
-    REMOVAL: Column(
-        "removal", "removal", "high", False,
-        "Mean of the columns by step, by feature and by value.", True,
-    ),
+    REMOVAL: Column("removal", "removal", "Mean of the columns by step, by feature and by value.", judges=False),
     "steps": Column(
-        "by step", "removal", "high", True,
+        "by step", "removal",
         "Steps are replaced, the most relevant first and the least relevant first: how much further the prediction "
-        "falls in the first case. 0 is a random order, 100 the best order found.", True,
+        "falls in the first case. 0 is a random order, 100 the best order found.",
     ),
-    "features": Column(
-        "by feature", "removal", "high", True, "The same with features, each replaced at all steps.", True,
-    ),
-    "values": Column("by value", "removal", "high", True, "The same with single numbers.", True),
+    "features": Column("by feature", "removal", "The same with features, each replaced at all steps."),
+    "values": Column("by value", "removal", "The same with single numbers."),
     "difference": Column(
-        "difference", "changes", "high", True,
+        "difference", "changes",
         "Inputs are replaced one after the other, those of largest |relevance| first, and absolute changes of the "
         "prediction are added up, so that signs do not cancel: a / (a + b) with b of a random order. 50 is random.",
-        True,
     ),
     "preservation": Column(
-        "preservation", "changes", "low", True,
-        "The same with those of smallest |relevance| first, which should change little.", True,
+        "preservation", "changes",
+        "The same with those of smallest |relevance| first, which should change little.", "low",
     ),
     "evidence": Column(
-        "evidence", "evidence", "high", True,
-        "How many explanations pass their evidence, of those whose inputs do not interact.", True,
+        "evidence", "evidence", "How many explanations pass their evidence, of those whose inputs do not interact.",
     ),
     "randomisation": Column(
-        "random weights", "randomisation", "low", False,
+        "random weights", "randomisation",
         "Rank correlation, as its size, with the relevance of the same network with random weights, from the top layer "
-        "down. Relevance that stays the same does not explain the network. Random numbers pass.",
+        "down. Relevance that stays the same does not explain the network. Random numbers pass.", "low", False, False,
     ),
-    "cost": Column("cost", "cost", "low", False, "Time of an explanation in forward passes."),
+    "cost": Column("cost", "cost", "Time of an explanation in forward passes.", "low", False, False),
     "true_steps": Column(
-        "true steps", "truth", "high", False,
-        "How much of the relevance is at the steps that decide.", True,
+        "true steps", "truth", "How much of the relevance is at the steps that decide.", judges=False,
     ),
     "true_values": Column(
-        "true values", "truth", "high", False,
-        "Correlation of the relevance with what each step contributes.", True,
+        "true values", "truth", "Correlation of the relevance with what each step contributes.", judges=False,
     ),
     "true_features": Column(
-        "true features", "truth", "high", False,
-        "How much of the relevance is at the features that decide.", True,
+        "true features", "truth", "How much of the relevance is at the features that decide.", judges=False,
     ),
 }  # fmt: skip
 
@@ -155,11 +146,6 @@ class Ranking:
         ranks = np.nan_to_num(self.mean_rank, nan=np.inf).round(9)
         return sorted(range(len(self.methods)), key=lambda m: (ranks[m], self.cost[m]))
 
-    def _wins(self, one: int, other: int) -> int:
-        """In how many judging columns one method is better than another, less those in which it is worse."""
-        every = [self.cells[name].better for name in self.judging]
-        return sum(int(better[one, other]) - int(better[other, one]) for better in every)
-
     @property
     def equal(self) -> list[int]:
         """The methods that the first of the order is not better than, itself among them, the cheapest first.
@@ -167,7 +153,10 @@ class Ranking:
         One is better than another if it is so in more columns than the other, by more than chance.
         """
         ranked = [m for m in self.order if not np.isnan(self.mean_rank[m]) and self.methods[m] != "random"]
-        return sorted((m for m in ranked if self._wins(ranked[0], m) <= 0), key=lambda m: self.cost[m])
+        M = len(self.methods)
+        better = sum((self.cells[name].better.astype(int) for name in self.judging), np.zeros((M, M), int))
+        wins = better - better.T  # columns in which one is better, less those in which it is worse
+        return sorted((m for m in ranked if wins[ranked[0], m] <= 0), key=lambda m: self.cost[m])
 
     @property
     def best(self) -> str:
@@ -184,7 +173,27 @@ class Ranking:
     @property
     def advice(self) -> str:
         """Which method to use and which to avoid, in one or two sentences."""
-        return _advice(self)
+        best, names, points = self.best, self.methods, self.cells.get(REMOVAL)
+        if best == "random" or not self.judging:
+            return ""
+        if not any(self.cells[name].better.any() for name in self.judging):
+            return f"{self.about['sequences']} sequences do not tell these methods apart; try more."
+        first, claims, poor = names.index(best), [], []
+        if points is not None:
+            others = [m for m in self.order if m not in self.equal and names[m] != "random"]
+            for other in [m for m in others if points.better[first, m]][:1]:
+                apart, half = points.value[first] - points.value[other], points.apart[first, other]
+                claims.append(f"beats {names[other]} by {apart:.0f} ± {half:.0f} points of removal")
+            random = [name for name, low in zip(names, points.low, strict=True) if not low > 0]  # as good as random
+            poor = [name for name in random if name not in (best, "random")]
+        costlier = [m for m in self.equal if m != first]
+        if costlier:
+            share = 100 * self.cost[first] / self.cost[costlier[-1]]
+            claims.append(f"equals {names[costlier[-1]]} at {max(share, 0.1):.2g} % of the cost")
+        text = f"Use {best}: on your data it {' and '.join(claims) or 'has the best mean rank'}."
+        if poor:
+            text += f" Avoid {' and '.join(', '.join(poor).rsplit(', ', 1))}."
+        return text
 
     @property
     def _show(self) -> Any:
@@ -213,11 +222,10 @@ class Ranking:
     @door
     def to_json(self, **options: Any) -> str:
         """A JSON text. `options` are those of `json.dumps`."""
-        cells = {
-            name: {key: np.asarray(part).tolist() for key, part in one._asdict().items()}
-            | {"title": COLUMNS[name].title, "meaning": COLUMNS[name].meaning, "best": COLUMNS[name].best}
-            for name, one in self.cells.items()
-        }
+        columns = {}
+        for name, cells in self.cells.items():
+            about = {key: getattr(COLUMNS[name], key) for key in ("title", "meaning", "best")}
+            columns[name] = about | {key: np.asarray(part).tolist() for key, part in cells._asdict().items()}
         content = {
             "format": FORMAT,
             "methods": self.methods,
@@ -225,48 +233,8 @@ class Ranking:
             "mean_rank": self.mean_rank.tolist(),
             "best": self.best,
             "advice": self.advice,
-            "columns": cells,
+            "columns": columns,
             "about": dict(self.about),
         }
-        return dumped(_without_nan(content), options)
-
-
-def _without_nan(value: Any) -> Any:
-    """NaN and infinity as null: JSON has neither."""
-    if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(part) for part in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
-
-
-def _advice(found: Ranking) -> str:
-    best, names, points = found.best, found.methods, found.cells.get(REMOVAL)
-    if best == "random" or not found.judging:
-        return ""
-    if not any(found.cells[name].better.any() for name in found.judging):
-        return f"{found.about['sequences']} sequences do not tell these methods apart; try more."
-    first, claims = names.index(best), []
-    if points is not None:
-        others = [m for m in found.order if m not in found.equal and names[m] != "random"]
-        worse = [m for m in others if points.better[first, m]]
-        if worse:
-            apart, half = points.value[first] - points.value[worse[0]], points.apart[first, worse[0]]
-            claims.append(f"beats {names[worse[0]]} by {apart:.0f} ± {half:.0f} points of removal")
-    costlier = [m for m in found.equal if m != first]
-    if costlier:
-        share = 100 * found.cost[first] / found.cost[costlier[-1]]
-        claims.append(f"equals {names[costlier[-1]]} at {max(share, 0.1):.2g} % of the cost")
-    text = f"Use {best}: on your data it {' and '.join(claims) or 'has the best mean rank'}."
-    poor = []
-    if points is not None:  # not better than a random order
-        poor = [one for m, one in enumerate(names) if not points.low[m] > 0 and one not in (best, "random")]
-    if poor:
-        text += f" Avoid {_listed(poor)}."
-    return text
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+        # JSON has neither NaN nor infinity.
+        return dumped(json.loads(json.dumps(content), parse_constant=lambda name: None), options)

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, shown
+from lrpnumpy.checks import LrpError, shown, whole
 from lrpnumpy.files.disk import write_whole
 from lrpnumpy.meant import door
-from lrpnumpy.page.chosen import chosen
 from lrpnumpy.page.payload import packed, payload, results_of
 
 # In this order: each uses what is before it. They share one scope.
@@ -41,8 +40,6 @@ def write_page(
     name: Any = None,
     title: str | None = None,
     most: int = 10_000,
-    megabytes: float = 20.0,
-    take: Literal["sample", "top"] = "sample",
     seed: int = 0,
 ) -> None:
     """Write one self-contained HTML file to explore results: a table of records beside the explanation of each.
@@ -54,11 +51,8 @@ def write_page(
         the name of a column that was stored with a corpus.
     name: what each record is called, likewise. Windows of a series are called by the label of their last step.
     title: of the page.
-    most, megabytes: maximum number of records, and approximate maximum size of the page.
-    take: if there are more records, "sample" draws at random, "top" takes the highest scores of each predicted class.
-    The
-        page states which.
-    seed: of the sample.
+    most: maximum number of records. A number takes 5 bytes, so pages of long series need a smaller one.
+    seed: of the random sample that is shown if there are more records; the page states that.
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
@@ -69,7 +63,7 @@ def write_page(
     if len({len(one) for one in every}) > 1:
         counts = ", ".join(str(len(one)) for one in every)
         raise LrpError(f"results of one page must be of the same records, got {counts} of them.")
-    which, notes = chosen(every, most, megabytes, take, seed)
+    which, notes = chosen(len(every[0]), most, seed)
     main = every[0]
     data = payload(
         every,
@@ -77,14 +71,21 @@ def write_page(
         numbers=_numbers(every, which),
         truth=_column(main, label, "label", which),
         names=_named(main, name, which),
-        title=title or f"Explanations by {' and '.join(dict.fromkeys(_method(one) for one in every))}",
+        title=title or f"Explanations by {' and '.join(dict.fromkeys(one[0].method for one in every))}",
         notes=notes,
     )
     write_whole(target, document(data).encode("utf-8", "replace"))
 
 
-def _method(result: Any) -> str:
-    return getattr(result, "method", None) or result[0].method
+def chosen(count: int, most: int, seed: int) -> tuple[np.ndarray, list[str]]:
+    """The places of the records on the page, in rising order; and a sentence if these are not all."""
+    whole(most, "most", 1)
+    whole(seed, "seed", 0)
+    if count <= most:
+        return np.arange(count), []
+    which = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    how = f"drawn at random (seed {seed}): a page has at most {most:,}"
+    return which, [f"{most:,} of {count:,} records are shown, {how}."]
 
 
 def _numbers(results: Sequence[Any], which: np.ndarray) -> list[Any]:
@@ -101,18 +102,15 @@ def _column(result: Any, given: Any, what: str, which: np.ndarray) -> list[Any] 
     """A value for each record that is shown: from a stored column, or as passed in."""
     if given is None:
         return None
-    if isinstance(given, str):
-        if not hasattr(result, "column"):
-            raise LrpError(
-                f"{what} must be one value for each record where results are not a file, got {shown(given)}."
-            )
-        values = result.column(given)
-    elif not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0:
-        raise LrpError(f"{what} must be one value for each record, or the name of a column, got {shown(given)}.")
-    else:
-        values = getattr(given, "tolist", lambda: [*given])()
+    try:
+        values = [*(result.column(given) if isinstance(given, str) else given)]
+    except (AttributeError, TypeError):
+        values = []
     if len(values) != len(result):
-        raise LrpError(f"{what} must be one value for each of {len(result)} records, got {len(values)}.")
+        raise LrpError(
+            f"{what} must be one value for each of {len(result)} records, or the name of a column that was stored "
+            f"with them, got {shown(given)}."
+        )
     return [values[k] for k in which.tolist()]
 
 
@@ -128,7 +126,8 @@ def _named(result: Any, given: Any, which: np.ndarray) -> list[Any] | None:
 
 def card_page(item: Any, heading: str = "Explanation") -> str:
     """One self-contained HTML file with the card of an `item`, which is an explanation or a comparison."""
-    return card_document(payload(results_of(item), title=heading))
+    data = payload(results_of(item), title=heading)
+    return _filled("card.html", data, asset("page.css"), [*map(asset, CARD_SCRIPTS)], "'none'")
 
 
 def card(item: Any) -> str:
@@ -156,11 +155,6 @@ def document(data: dict[str, Any], more: Sequence[str] = (), connect: str = "'no
     return _filled("page.html", data, css, [*map(asset, SCRIPTS), *more], connect)
 
 
-def card_document(data: dict[str, Any]) -> str:
-    """The same of one record without the table: what a notebook shows, and `lrpnumpy explain --html` writes."""
-    return _filled("card.html", data, asset("page.css"), [*map(asset, CARD_SCRIPTS)], "'none'")
-
-
 def _filled(template: str, data: dict[str, Any], css: str, scripts: Sequence[str], connect: str) -> str:
     """One HTML file with everything inside; only these scripts and styles run."""
     blocks: list[str] = []
@@ -169,7 +163,8 @@ def _filled(template: str, data: dict[str, Any], css: str, scripts: Sequence[str
         blocks.append(text)
         return {"block": len(blocks) - 1}
 
-    head = in_script(json.dumps(packed(data, put)))
+    # JSON that no HTML parser takes for the end of its script, whatever words it has.
+    head = json.dumps(packed(data, put)).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     script = "\n".join(['"use strict";', *scripts])
     policy = (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(css)}; connect-src {connect}; "
@@ -197,8 +192,3 @@ def asset(name: str) -> str:
 def digest(text: str) -> str:
     """How a content security policy names an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def in_script(text: str) -> str:
-    """JSON that no HTML parser takes for the end of its script, whatever words it has."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

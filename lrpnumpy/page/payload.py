@@ -87,14 +87,14 @@ def payload(
     first = columns[0]
     for other in columns[1:]:
         first.check_same(other)
-    example, count = first.example, len(which)
+    example = first.example
     classes = example.classes or tuple(map(str, range(len(example.scores))))
     if classes == ("0",):
         classes = ("score",)
     called = _unique(columns)
     probabilities, known = None, None
-    if first.probabilities:
-        probabilities = _stacked(first.probabilities, (count, len(classes)))
+    if example.probabilities is not None:
+        probabilities = np.array([e.probabilities for e in first.every], np.float32)
     if truth is not None:
         known = _truth(truth, classes, example.is_regression)
     if numbers is None:
@@ -110,7 +110,7 @@ def payload(
         "unit": example.output_unit,
         "numbers": [*numbers],
         "names": names,
-        "scores": _stacked(first.scores, (count, len(classes))),
+        "scores": first.scores.astype(np.float32),
         "probabilities": probabilities,
         "truth": known,
         "memory": _has_memory(example),
@@ -131,74 +131,61 @@ class _Columns:
     """What the explanations of one result have, column by column."""
 
     def __init__(self, result: Any, which: np.ndarray, dictionary: dict[str, int]) -> None:
-        self.scores: list[np.ndarray] = []
-        self.probabilities: list[np.ndarray] = []
-        self.targets: list[int] = []
-        self.ends: list[int] = []
-        self.ledgers: list[dict[str, Any]] = []
-        self.each: list[list[Explanation]] = []  # of every record, that of each class
-        self.example: Explanation = result[int(which[0])]
-        self.inputs = {name: _Input(name, dictionary, _whole_series(result, name)) for name in self.example.inputs}
-        for k, e in zip(which.tolist(), some(result, which), strict=True):
+        self.every: list[Explanation] = [*some(result, which)]
+        self.example = self.every[0]
+        for e in self.every:
             if (e.target == "all") != (self.example.target == "all") or len(e.scores) != len(self.example.scores):
                 raise LrpError(f"a page needs explanations of one model and one kind of target; {e!r} differs.")
-            self.scores.append(e.scores)
-            self.ends.append(e.predicted_at)
-            if e.probabilities is not None:
-                self.probabilities.append(e.probabilities)
-            if e.target != "all":
-                self.targets.append(int(e.target))
-            if (entries := _entries(e)) is not None:
-                self.ledgers.append(entries)
-            self.each.append(e.each_class)
-            for name, part in e.inputs.items():
-                self.inputs[name].add(part, k)
+        self.each = [e.each_class for e in self.every]  # of every record, that of each class
+        self.scores = np.array([e.scores for e in self.every])
+        self.inputs = {}
+        for name in self.example.inputs:
+            parts = [e.inputs[name] for e in self.every]
+            self.inputs[name] = _Input(name, parts, dictionary, _whole_series(result, name, which))
 
     def evidence(self) -> list[list[str | None]]:
         """The verdict on every explanation in a line; that of the first TESTED is computed where it was not yet."""
         evidence_of_all([one for each in self.each for one in each][:TESTED])
         return [[None if one.tested is None else readable(one.tested.line) for one in each] for each in self.each]
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What the method computed with, as text."""
+        given = (self.example.options or {}).items()
+        return {key: short(value, OPTION) for key, value in given if value is not None and key not in UNIT}
+
     def check_same(self, other: _Columns) -> None:
         """An LrpError where another result is not of the same records by the same model."""
-        mine, its = np.array(self.scores, np.float64), np.array(other.scores, np.float64)
-        if mine.shape != its.shape or [*self.inputs] != [*other.inputs]:
-            raise LrpError("results of one page must be of the same records and model, got other numbers of them.")
-        off = np.abs(mine - its).max(axis=1) > SAME * np.maximum(np.abs(mine).max(axis=1), 1e-6)
-        for name, one in self.inputs.items():
-            differs = one.differs(other.inputs[name])
-            what = f"steps of {name!r}"
-            if not len(differs):
-                differs, what = np.flatnonzero(off), "scores"
-            for k in differs[:1]:
-                raise LrpError(
-                    f"results of one page must be of the same records and model, got other {what} at record {k} by "
-                    f"{other.example.method} than by {self.example.method}."
-                )
+        mine, its = self.scores.astype(np.float64), other.scores.astype(np.float64)
+        is_same = mine.shape == its.shape and [*self.inputs] == [*other.inputs]
+        if is_same:
+            apart, largest = abs(mine - its).max(axis=1), abs(mine).max(axis=1)
+            is_same = (apart <= SAME * np.maximum(largest, 1e-6)).all()
+            is_same &= all(one.fits(other.inputs[name]) for name, one in self.inputs.items())
+        if not is_same:
+            raise LrpError(
+                f"results of one page must be of the same records and model, got other records, steps or scores by "
+                f"{other.example.method} than by {self.example.method}."
+            )
 
     def method(self, name: str) -> dict[str, Any]:
         """The part of this result that not all results share."""
-        e, count = self.example, len(self.scores)
-        names, ledger, targets, description = None, None, None, None
-        if e.target != "all":
-            targets = np.array(self.targets, np.int32)
-        if e.method in METHODS:
-            description = METHODS[e.method].description
-        if self.ledgers:
-            names = [*dict.fromkeys(entry for one in self.ledgers for entry in one)]
-            none = np.zeros_like(self.ledgers[0]["inputs"])
-            values = [[one.get(entry, none) for entry in names] for one in self.ledgers]
-            rows = np.array(values, np.float32).reshape(count, len(names), -1)  # (N, entries, K)
+        e, names, ledger = self.example, None, None
+        ledgers = [entries for entries in map(_entries, self.every) if entries is not None]
+        if ledgers:
+            names = [*dict.fromkeys(entry for one in ledgers for entry in one)]
+            none = np.zeros_like(ledgers[0]["inputs"])
+            values = [[one.get(entry, none) for entry in names] for one in ledgers]
+            rows = np.array(values, np.float32).reshape(len(ledgers), len(names), -1)  # (N, entries, K)
             ledger = np.ascontiguousarray(np.moveaxis(rows, -1, 0))
-        options = {key: short(value, OPTION) for key, value in (e.options or {}).items() if value is not None}
         return {
             "name": name,
             "method": e.method,
-            "options": {key: value for key, value in options.items() if key not in UNIT},
-            "description": description,
+            "options": self.options,
+            "description": METHODS[e.method].description if e.method in METHODS else None,
             "shares": claims_shares(e),
-            "targets": targets,
-            "ends": np.array(self.ends, np.uint32),
+            "targets": None if e.target == "all" else np.array([one.target for one in self.every], np.int32),
+            "ends": np.array([one.predicted_at for one in self.every], np.uint32),
             "versus": e.versus,
             "entries": names,
             "ledger": ledger,
@@ -208,47 +195,25 @@ class _Columns:
 
 
 class _Input:
-    """One input of a network in all explanations of a result.
+    """One input of a network in all explanations of a result, with the `parts` of these.
 
     `series` is that of windows which share the names, marks and values of their steps, and where each of them begins.
     """
 
-    def __init__(self, name: str, dictionary: dict[str, int], series: tuple[InputPart, np.ndarray] | None) -> None:
-        self.name, self.dictionary, self.series = name, dictionary, series
-        self.parts: list[InputPart] = []
-        self.first: list[int] = []
-        self.tables: list[InputPart] = []  # with the steps of each record, or of the series
-        self.steps: list[np.ndarray] = []  # of each of these
-        self.rows = 0  # steps of all of these
+    def __init__(
+        self, name: str, parts: list[InputPart], found: dict[str, int], series: tuple[InputPart, np.ndarray] | None
+    ) -> None:
+        self.name, self.parts = name, parts
+        self.starts = np.concatenate([[0], np.cumsum([part.relevance.shape[-1] for part in parts])]).astype(np.uint32)
+        self.first, self.tables = self.starts[:-1], parts
         if series is not None:
-            self._add_steps(series[0])
-
-    def add(self, part: InputPart, k: int) -> None:
-        """One more record, the k-th of its result."""
-        self.parts.append(part)
-        if self.series is not None:
-            self.first.append(int(self.series[1][k]))
-        else:
-            self.first.append(self.rows)
-            self._add_steps(part)
-
-    def _add_steps(self, part: InputPart) -> None:
-        named = part.tokens is not None or part.labels is not None
-        texts = part.step_names if named else [""] * part.relevance.shape[-1]
-        found = self.dictionary
-        self.tables.append(part)
-        self.rows += len(texts)
-        self.steps.append(np.array([found.setdefault(text, len(found)) for text in texts], np.uint32))
-
-    @property
-    def named(self) -> bool:
-        """Whether steps have words or labels."""
-        return any(part.tokens is not None or part.labels is not None for part in self.tables)
-
-    @property
-    def lengths(self) -> list[int]:
-        """Steps of each record."""
-        return [part.relevance.shape[-1] for part in self.parts]
+            self.first, self.tables = series[1].astype(np.uint32), [series[0]]
+        self.named = any(part.tokens is not None or part.labels is not None for part in self.tables)
+        steps = []
+        for part in self.tables:
+            texts = part.step_names if self.named else [""] * part.relevance.shape[-1]
+            steps += [found.setdefault(text, len(found)) for text in texts]
+        self.steps = np.array(steps, np.uint32)
 
     @property
     def kind(self) -> str:
@@ -256,14 +221,11 @@ class _Input:
         part = self.parts[0]
         if part.tokens is not None:
             return "words"
-        if part.relevance.shape[-1] == 1 and part.feature_relevance is not None:
-            return "vector"
-        return "series"
+        return "vector" if part.relevance.shape[-1] == 1 and part.feature_relevance is not None else "series"
 
     def shared(self) -> dict[str, Any]:
         """What is the same for all methods."""
         part, tables = self.parts[0], self.tables
-        steps: np.ndarray | None = np.concatenate(self.steps)
         marks = values = None
         if any(one.marks is not None for one in tables):
             every = [np.zeros(one.relevance.shape[-1]) if one.marks is None else one.marks for one in tables]
@@ -276,18 +238,14 @@ class _Input:
             features = part.feature_names
             if not features and values is not None:
                 features = [f"x{d}" for d in range(values.shape[1])]
-        if not self.named:
-            steps = None
-        elif len(self.dictionary) <= 1 << 16:
-            steps = steps.astype(np.uint16)  # type: ignore[union-attr]
         return {
             "name": self.name,
             "kind": self.kind,
             "unit": step_unit(part.labels),
             "features": [*features] or None,
-            "starts": np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.uint32),
-            "first": np.array(self.first, np.uint32),
-            "steps": steps,
+            "starts": self.starts,
+            "first": self.first,
+            "steps": self.steps if self.named else None,
             "marks": marks,
             "values": values,
         }
@@ -300,14 +258,13 @@ class _Input:
             return {**found, "feature_relevance": None}
         return {**found, "feature_relevance": _rows([one.reshape(-1, *one.shape[-2:]) for one in features], -2)}
 
-    def differs(self, other: _Input) -> np.ndarray:
-        """The records whose steps are not those of another result, which shares the dictionary."""
-        if self.lengths != other.lengths:
-            return np.flatnonzero(np.array(self.lengths) != np.array(other.lengths))
-        if (self.series is None) != (other.series is None) or self.named != other.named:
-            return np.empty(0, np.int64)
-        off = [not np.array_equal(mine, its) for mine, its in zip(self.steps, other.steps, strict=True)]
-        return np.flatnonzero(off)
+    def fits(self, other: _Input) -> bool:
+        """Whether records have the steps that they have in another result, which shares the dictionary."""
+        if (len(self.tables) == len(self.parts)) != (
+            len(other.tables) == len(other.parts)
+        ) or self.named != other.named:
+            return np.array_equal(self.starts, other.starts)
+        return np.array_equal(self.starts, other.starts) and np.array_equal(self.steps, other.steps)
 
 
 def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -322,13 +279,15 @@ def some(result: Any, which: np.ndarray) -> Any:
     return (result[k] for k in which.tolist())
 
 
-def _whole_series(result: Any, name: str) -> tuple[InputPart, np.ndarray] | None:
+def _whole_series(result: Any, name: str, which: np.ndarray) -> tuple[InputPart, np.ndarray] | None:
     """The series that windows were cut from and where each begins; None where records have their own steps."""
     if not isinstance(result, Windows) or result.inputs[name].length != result.series.length:
         return None
     one = result.inputs[name]
     none = np.empty(one.length)
-    return InputPart(none, tokens=one.tokens, values=one.values, labels=one.labels, marks=one.marks), result.starts
+    return InputPart(none, tokens=one.tokens, values=one.values, labels=one.labels, marks=one.marks), result.starts[
+        which
+    ]
 
 
 def _entries(e: Explanation) -> Any:
@@ -348,12 +307,13 @@ def _entries(e: Explanation) -> Any:
 def _unique(columns: Sequence[_Columns]) -> list[str]:
     """Names of the methods; where two are alike, with the options in which they differ, or numbered."""
     found = [column.example.method for column in columns]
-    options = [dict(column.example.options or {}) for column in columns]
     for name in {name for name in found if found.count(name) > 1}:
         places = [k for k, one in enumerate(found) if one == name]
-        keys = [key for key in options[places[0]] if len({str(options[k].get(key)) for k in places}) > 1]
-        for k in places:
-            found[k] = " ".join([name, *(f"{key}={short(options[k].get(key), OPTION)}" for key in keys)])
+        for key in columns[places[0]].options:
+            values = [columns[k].options.get(key) for k in places]
+            if len({*values}) > 1:
+                for k, value in zip(places, values, strict=True):
+                    found[k] += f" {key}={value}"
     return [f"{name} ({k + 1})" if found.count(name) > 1 else name for k, name in enumerate(found)]
 
 
@@ -366,15 +326,13 @@ def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -
             continue
         try:
             found[k] = known[value] if value in known else float(value)
+            is_right = is_regression or found[k] in range(max(2, len(classes)))
         except (TypeError, ValueError):
-            raise LrpError(f"label must be a class by index or name, or a number, got {value!r} at {k}.") from None
-        if not is_regression and found[k] not in range(max(2, len(classes))):
-            raise LrpError(f"label must be a class from 0 to {len(classes) - 1} or its name, got {value!r} at {k}.")
+            is_right = False
+        if not is_right:
+            what = "a number" if is_regression else f"a class from 0 to {len(classes) - 1} or its name"
+            raise LrpError(f"label must be {what}, got {value!r} at {k}.")
     return found
-
-
-def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    return np.array(rows, np.float32).reshape(shape)
 
 
 # -- to JSON -------------------------------------------------------------------------------------------------
@@ -408,9 +366,8 @@ def results_of(given: Any) -> list[Any]:
         return [[given]]
     if not isinstance(given, Results):
         try:
-            count = len(given)
-            if not isinstance(given, (list, tuple)):
-                count = min(count, 1)  # it is read on demand
+            # A sequence of another kind is read on demand.
+            count = len(given) if isinstance(given, (list, tuple)) else min(len(given), 1)
             some = [given[k] for k in range(count)]
         except Exception:  # whatever it is, it is not a sequence
             some = [None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, one_of
+from lrpnumpy.checks import LrpError, float_array, names, one_of, shown
 from lrpnumpy.counterfactual import counterfactual
 from lrpnumpy.explain import COMPARED, explain
 from lrpnumpy.files import SHIPPED
@@ -24,9 +24,10 @@ WORDS, STEPS = 500, 2_000  # of one input at most
 CHARACTERS, CELLS = 20_000, 200_000  # of a text, of a CSV file
 CLASSES = 12  # of more classes, only the one that is asked for is explained
 LARGEST = 1_000  # of options that count something: every method stays within seconds
-KEYS = (
-    "text", "values", "labels", "features", "csv", "methods", "options", "target", "phrase", "step", "counterfactual",
-)  # fmt: skip
+KINDS: dict[str, Any] = {  # what a question may have
+    "text": str, "values": list, "labels": list, "features": list, "csv": str, "methods": list, "options": dict,
+    "target": (int, str), "phrase": list, "step": int, "counterfactual": bool,
+}  # fmt: skip
 MOST_CHANGES = 5  # of a counterfactual
 SENTENCE = "This isn't a good movie, and it isn't funny."
 
@@ -42,8 +43,10 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     started = time.perf_counter()
     if not isinstance(asked, Mapping):
         raise LrpError(f"a question must be a JSON object, got {type(asked).__name__}.")
-    for key in asked:
-        one_of(key, "a question's entry", KEYS)
+    asked = {key: value for key, value in asked.items() if value is not None}
+    for key, value in asked.items():
+        if not isinstance(value, KINDS[one_of(key, "a question's entry", tuple(KINDS))]):
+            raise LrpError(f"{key} of a question has the wrong type, got {shown(value)}.")
     x = _input(model, asked)
     methods = _methods(asked.get("methods", [model.method]))
     options = _options(asked.get("options", {}))
@@ -57,8 +60,9 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
             own = {name: value for name, value in options.items() if name in METHODS[method].options()}
             every.append(explain(model, x, method, **common, **own))
         phrase, other = None, None
-        if asked.get("phrase") is not None:
-            (span,) = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans or ()
+        if "phrase" in asked:
+            spans: Any = explain(model, x, "cd", **common, spans=[asked["phrase"]]).spans
+            (span,) = spans
             scores = [value if np.isfinite(value) else None for value in np.atleast_1d(span.relevance).tolist()]
             phrase = {"start": span.start, "stop": span.stop, "scores": scores}
         if asked.get("counterfactual"):
@@ -84,10 +88,7 @@ def _counterfactual(model: Model, x: Any) -> dict[str, Any]:
         if not change:
             raise LrpError("the prediction is that of the reference already; change a value and ask again.")
     found = counterfactual(model, x, change=change, most=MOST_CHANGES)
-    if isinstance(found.x, list):
-        changed: Any = {"text": " ".join(found.x)}
-    else:
-        changed = {"values": found.x.tolist()}
+    changed = {"text": " ".join(found.x)} if isinstance(found.x, list) else {"values": found.x.tolist()}
     return {"headline": found.headline, "changes": [one._asdict() for one in found.changes], "input": changed}
 
 
@@ -97,80 +98,48 @@ def _editable(found: Explanation) -> dict[str, Any]:
         own = [t for t in range(len(found)) if t not in {*found.padding}]
         return {"tokens": [found.tokens[t] for t in own], "positions": own}
     assert found.values is not None
-    labels = None
-    if found.labels is not None:
-        labels = [*found.step_names]
     features = [*(found.features or (f"x{d}" for d in range(found.values.shape[1])))]
+    labels = None if found.labels is None else [*found.step_names]
     return {"values": found.values.tolist(), "labels": labels, "features": features}
 
 
 def _input(model: Model, asked: Mapping[str, Any]) -> Any:
     """What is to be explained, if it is not too much."""
-    given = [key for key in ("text", "values", "csv") if asked.get(key) is not None]
+    given = [key for key in ("text", "values", "csv") if key in asked]
     if len(given) != 1:
         raise LrpError(f"a question must have one of text, values and csv, got {' and '.join(given) or 'none'}.")
-    value: Any = asked[given[0]]
     if given == ["text"]:
-        return _text(value, "text")
+        return _text(asked["text"], "text")
     if given == ["csv"]:
-        return _short(_named(model, read_csv(_text(value, "csv", 1 << 20), CELLS)))
-    try:
-        array = np.array(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise LrpError("values must be a list of steps with as many numbers each.") from None
-    if array.ndim != 2 or not array.size:
-        raise LrpError(f"values must be a list of steps with as many numbers each, got shape {array.shape}.")
-    labels, features = (_names(asked.get(key), key) for key in ("labels", "features"))
-    if labels is not None and len(labels) != len(array):
-        raise LrpError(f"labels must be one for each of {len(array)} steps, got {len(labels)}.")
-    if features is not None and len(features) != array.shape[1]:
-        raise LrpError(f"features must be one for each of {array.shape[1]} columns, got {len(features)}.")
-    return _short(Table(array, None if labels is None else np.array(labels), features))
-
-
-def _named(model: Model, table: Table) -> Table:
-    """Columns are found by their names where these are the model's, else by their order."""
-    is_named = table.features is not None and not {*(model.features or ())} & {*table.features}
-    if is_named and table.values.shape[1] == model.input_size:
-        return table._replace(features=None)
-    return table
-
-
-def _names(value: Any, what: str) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(one, str) and len(one) < 1000 for one in value):
-        raise LrpError(f"{what} must be a list of texts.")
-    return tuple(value)
-
-
-def _short(table: Table) -> Table:
+        table = read_csv(_text(asked["csv"], "csv", 1 << 20), CELLS)
+    else:
+        values, labels = float_array(asked["values"], "values", (None, None)), asked.get("labels")
+        if labels is not None:
+            labels = np.array([str(label) for label in labels])
+        table = Table(values, labels, names(asked.get("features"), "features", values.shape[1]))
     if len(table.values) > STEPS:
         raise LrpError(f"a series must have at most {STEPS:,} steps here, got {len(table.values):,}.")
+    if table.labels is not None and len(table.labels) != len(table.values):
+        raise LrpError(f"labels must be one for each of {len(table.values)} steps, got {len(table.labels)}.")
     return table
 
 
-def _text(value: Any, what: str, most: int = CHARACTERS) -> str:
-    if not isinstance(value, str) or len(value) > most:
-        got = type(value).__name__
-        if isinstance(value, str):
-            got = f"{len(value):,}"
-        raise LrpError(f"{what} must be a text of at most {most:,} characters, got {got}.")
+def _text(value: str, what: str, most: int = CHARACTERS) -> str:
+    if len(value) > most:
+        raise LrpError(f"{what} must have at most {most:,} characters, got {len(value):,}.")
     if len(value.split()) > WORDS and what == "text":
         raise LrpError(f"{what} must have at most {WORDS} words here, got {len(value.split()):,}.")
     return value
 
 
-def _methods(given: Any) -> list[str]:
-    if not isinstance(given, list) or not 1 <= len(given) <= 2 or len({*map(str, given)}) < len(given):
-        raise LrpError("methods must be a list of one or two names.")
+def _methods(given: list[Any]) -> list[str]:
+    if not 1 <= len(given) <= 2 or len({*map(str, given)}) < len(given):
+        raise LrpError("methods must be one or two different names.")
     return [find(name).name for name in given]
 
 
-def _options(given: Any) -> dict[str, Any]:
+def _options(given: dict[str, Any]) -> dict[str, Any]:
     """Options of methods from plain JSON values: those that the command line has, in sizes that are sane."""
-    if not isinstance(given, Mapping):
-        raise LrpError(f"options must be a JSON object, got {type(given).__name__}.")
     known = {one["name"]: one for method in METHODS for one in options_of(method)}
     for name, value in given.items():
         one_of(name, "an option", tuple(known))
@@ -184,14 +153,12 @@ def _options(given: Any) -> dict[str, Any]:
 
 def options_of(method: str) -> list[dict[str, Any]]:
     """The options of a method that the page has a field for: name, kind, default, choices, and what it does."""
-    found = []
+    rows = []
     for name, option in METHODS[method].options().items():
-        row = {"name": name, **option._asdict(), "choices": [*option.choices] or None}
-        if option.default is None:
-            row["default"] = ""
+        default = "" if option.default is None else option.default
         if option.kind:
-            found.append(row)
-    return found
+            rows.append({"name": name, **option._asdict(), "choices": [*option.choices] or None, "default": default})
+    return rows
 
 
 def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
@@ -199,16 +166,13 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
 
     start: the question that it begins with.
     """
-    ways = [one for one in METHODS.values() if one.name != "occlusion-p" or model.output != "linear"]
     # Where the menu has a method: those that `compare` shows first, those that often fail their evidence last.
     groups = {**dict.fromkeys(UNSTABLE, "unstable"), **dict.fromkeys(COMPARED, "recommended")}
-    kind = "series"
-    if model.embedding is not None and model.embedding.vocabulary is not None:
-        kind = "words"
+    is_words = model.embedding is not None and model.embedding.vocabulary is not None
     return {
         "model": name,
         "start": start,
-        "kind": kind,
+        "kind": "words" if is_words else "series",
         "features": model.features and [*model.features],
         "inputs": model.input_size,
         "classes": model.classes and [*model.classes],
@@ -223,7 +187,8 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
                 "group": groups.get(one.name, "others"),
                 "options": options_of(one.name),
             }
-            for one in ways
+            for one in METHODS.values()
+            if one.name != "occlusion-p" or model.output != "linear"
         ],
         "limits": {"words": WORDS, "steps": STEPS, "characters": CHARACTERS},
     }
@@ -231,13 +196,11 @@ def facts(model: Model, name: str, start: dict[str, Any]) -> dict[str, Any]:
 
 def check_model(model: Model) -> None:
     """Refuse a model that the page has no fields for."""
-    if len(model.inputs) > 1:
+    if len(model.inputs) > 1 or (model.embedding is not None and model.embedding.vocabulary is None):
         raise LrpError(
-            f"serve needs a model with one input; this one has {len(model.inputs)}: {', '.join(model.inputs)}."
+            "serve needs a model with one input, which is numbers, or words of a vocabulary (pass --vocabulary FILE); "
+            f"this one has {', '.join(model.inputs)}."
         )
-    port = model.inputs[model.main]
-    if port.embedding is not None and port.embedding.vocabulary is None:
-        raise LrpError("serve: the model takes token ids and has no vocabulary; pass --vocabulary FILE.")
 
 
 def example(model: Model, name: str) -> dict[str, Any]:
@@ -251,10 +214,7 @@ def example(model: Model, name: str) -> dict[str, Any]:
         if name.isidentifier() and (folder / f"{name}.csv").is_file():
             return {"csv": (folder / f"{name}.csv").read_text("utf-8")}
     port = model.inputs[model.main]
-    mean, scale, count = 0.0, 1.0, 1
-    if port.scaler is not None:
-        mean, scale = port.scaler.mean, port.scaler.scale
-    if port.steps:
-        count = max(24, model.least[model.main])
+    mean, scale = port.affine
+    count = max(24, model.least[model.main]) if port.steps else 1
     wave = np.repeat(np.sin(np.arange(count) / 3)[:, None], model.input_size, axis=1)
-    return {"values": (wave * np.asarray(scale) + mean).tolist()}
+    return {"values": (wave * scale + mean).tolist()}

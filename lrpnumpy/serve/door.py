@@ -5,13 +5,12 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "x-lrpnumpy-token"  # the header that the page sends the token in
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-OTHERS = 96  # open files besides connections, and connections that are being closed
 ROUTES = {"/": "GET", "/state": "GET", "/explain": "POST"}  # all there is; none of them names a file
 
 
@@ -34,14 +33,8 @@ class Limits:
     rate: float = 40.0  # requests a second, on average
     burst: int = 80  # requests at once
     waiting: int = 16  # requests that wait for an answer
-    connections: int = 128  # that are open and have shown the token
-    strangers: int = 512  # that are open and have not
-
-    def within(self, files: int) -> Limits:
-        """The same for a process that may have this number of `files` open: a connection is one."""
-        places = files - OTHERS
-        connections = max(1, min(self.connections, places // 2))
-        return replace(self, connections=connections, strangers=max(1, min(self.strangers, places - connections)))
+    connections: int = 64  # that are open and have shown the token; few systems allow fewer than 256 files
+    strangers: int = 96  # that are open and have not
 
 
 class Head(NamedTuple):

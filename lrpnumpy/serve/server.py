@@ -1,8 +1,8 @@
 """The server of the live page: the standard library's asyncio, one request a connection, three routes.
 
 A connection costs no thread, so one that never ends its request costs nothing but its place. Connections that have not
-shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes. There
-are fewer places where the process may open few files. Another process computes the answers, see `worker.py`.
+shown the token have places apart from the others, and the oldest of them gives up its own when a new one comes.
+Another process computes the answers, see `worker.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from lrpnumpy.serve.door import Bucket, Door, Head, Limits, Refusal, body_size, 
 from lrpnumpy.serve.worker import Worker
 
 LOG = logging.getLogger("lrpnumpy.serve")
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",  # the address has the token
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+HEADERS = (
+    "Connection: close",
+    "Cache-Control: no-store",
+    "Referrer-Policy: no-referrer",  # the address has the token
+    "X-Content-Type-Options: nosniff",
+    "X-Frame-Options: DENY",
+    "Cross-Origin-Opener-Policy: same-origin",
+    "Cross-Origin-Resource-Policy: same-origin",
+)
 SCRIPTS = ("livetext.js", "ask.js", "selection.js", "editor.js", "live.js")  # after those of the page, in this order
 MOMENT = 0.05  # seconds
 BACKLOG = 1024  # connections that wait in the system to be accepted
@@ -56,8 +57,9 @@ class Server:
         await self.worker.start()
         try:
             self.page = page_of(self.worker.facts)
-            self.limits = self.limits.within(open_files())
-            with await _listening(host, port) as listener:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.create_server((host, port), family=family, backlog=BACKLOG) as listener:
+                listener.setblocking(False)
                 port = listener.getsockname()[1]
                 self.door = Door(self.token, f"[{host}]" if ":" in host else host, port)
                 self.bucket = Bucket(self.limits, asyncio.get_running_loop().time())
@@ -87,31 +89,25 @@ class Server:
             with contextlib.suppress(OSError, asyncio.CancelledError):  # it has gone, or is too slow
                 status, answer, policy = await self._response(reader, task)
                 kind = "text/html" if policy is not None else "application/json"
-                lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
-                more = {
-                    "Content-Type": f"{kind}; charset=utf-8",
-                    "Content-Length": str(len(answer)),
-                    "Connection": "close",
-                }
-                more["Content-Security-Policy"] = policy or NOTHING
-                lines += [f"{name}: {value}" for name, value in {**HEADERS, **more}.items()]
+                lines = [
+                    f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+                    *HEADERS,
+                    f"Content-Type: {kind}; charset=utf-8",
+                    f"Content-Length: {len(answer)}",
+                    f"Content-Security-Policy: {policy or NOTHING}",
+                ]
                 writer.write("\r\n".join([*lines, "", ""]).encode() + answer)
                 async with asyncio.timeout(self.limits.patience):
                     await writer.drain()
                     writer.write_eof()
-                    if status >= 400:  # let it be read: unread bytes would reset the connection
-                        await self._discarded(reader)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(0.3 * (status >= 400)):  # unread bytes would reset the connection
+                            while await reader.read(1 << 16):
+                                pass
         finally:
             self.strangers.pop(task, None)
             self.admitted.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
-
-    async def _discarded(self, reader: asyncio.StreamReader) -> None:
-        """Take what still comes for a moment, and forget it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.3):
-                while await reader.read(1 << 16):
-                    pass
 
     async def _response(self, reader: asyncio.StreamReader, task: asyncio.Task[Any]) -> tuple[int, bytes, str | None]:
         """Status, body, and the policy of a page; a refusal is JSON with one sentence."""
@@ -119,7 +115,9 @@ class Server:
             head, body = await self._request(reader, task)
             if head.path == "/":
                 return 200, *self.page
-            found = self._state() if head.path == "/state" else await self._explained(body)
+            found = {"progress": self.worker.progress, "waiting": self.worker.waiting}
+            if head.path == "/explain":
+                found = await self._explained(body)
             return 200, json.dumps(found).encode(), None
         except Refusal as refusal:
             return refusal.status, json.dumps({"error": refusal.text}).encode(), None
@@ -165,10 +163,6 @@ class Server:
         self.strangers.pop(task, None)
         self.admitted.add(task)
 
-    def _state(self) -> dict[str, Any]:
-        """How far the preparations are."""
-        return {"progress": self.worker.progress, "waiting": self.worker.waiting}
-
     async def _explained(self, body: bytes) -> dict[str, Any]:
         """What the worker answers to a question in JSON."""
         try:
@@ -180,27 +174,6 @@ class Server:
             LOG.error("internal error: %s", found["internal"])
             raise Refusal(500, "internal error")
         return found  # also where it is an error of the person who typed: browsers shout about other statuses
-
-
-async def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address."""
-    if not 0 <= port < 1 << 16:  # getaddrinfo takes another port that is valid
-        raise OverflowError("port must be 0-65535.")
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, address = found[0][0], found[0][4]
-    listener = socket.create_server(address, family=family, backlog=BACKLOG)
-    listener.setblocking(False)
-    return listener
-
-
-def open_files() -> int:
-    """How many files and connections this process may have open."""
-    try:
-        import resource
-    except ImportError:  # on Windows
-        return 1 << 16
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 16 if most == resource.RLIM_INFINITY else most
 
 
 def _no_constant(name: str) -> None:

@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,15 +37,8 @@ _HERE = Path(__file__).parents[2]  # where this very package is, for the child t
 class Worker:
     """The parent's side: starts the child, asks it, ends it, and starts it again."""
 
-    def __init__(
-        self,
-        model: str,
-        hints: dict[str, Any],
-        limits: Limits,
-        heard: Callable[[dict[str, Any]], None] = lambda progress: None,
-    ) -> None:
+    def __init__(self, model: str, hints: dict[str, Any], limits: Limits) -> None:
         self.model, self.hints, self.limits = model, hints, limits
-        self.heard = heard  # is told of progress
         self.facts: dict[str, Any] = {}
         self.progress: dict[str, Any] = {"done": 0, "of": 1, "name": "opening the model"}
         self.process: asyncio.subprocess.Process | None = None
@@ -104,18 +97,19 @@ class Worker:
     async def _exchange(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         """One line there, one line back; without an answer the child is ended."""
         assert self.process is not None and self.process.stdin is not None
-        is_answered = False
+        found: dict[str, Any] = {"gone": "ended"}
         try:
             self.process.stdin.write(json.dumps(question).encode() + b"\n")
             await self.process.stdin.drain()
             found = await asyncio.wait_for(self.answers.get(), seconds)
-            is_answered = "gone" not in found
-        except (TimeoutError, ConnectionError) as error:
-            found = {"gone": f"took longer than {seconds:g} seconds" if isinstance(error, TimeoutError) else "ended"}
+        except TimeoutError:
+            found["gone"] = f"took longer than {seconds:g} seconds"
+        except ConnectionError:
+            pass
         finally:
-            if not is_answered:  # also where nobody waits for the answer any more: the next one must be its own
+            if "gone" in found:  # also where nobody waits for the answer any more: the next one must be its own
                 await self.stop()
-        if not is_answered:
+        if "gone" in found:
             LOG.warning("the computation %s; it is started again", found["gone"])
             raise Refusal(503, f"The computation {found['gone']} and was ended; try a shorter input or another method.")
         return found
@@ -128,7 +122,6 @@ class Worker:
                 found = json.loads(line)
                 if "progress" in found:
                     self.progress = found["progress"]
-                    self.heard(self.progress)
                 else:
                     answers.put_nowait(found)
         answers.put_nowait({"gone": "ended"})

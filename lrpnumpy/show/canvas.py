@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import dates, patheffects, rcParams
+from matplotlib import dates, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
@@ -57,9 +56,7 @@ def font_scale() -> float:
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes to draw into: those of the caller, or those of a new figure."""
-    if ax is not None:
-        return ax
-    return new_picture(width, height).subplots()
+    return ax if ax is not None else new_picture(width, height).subplots()
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -123,11 +120,6 @@ def size_map(ax: Axes) -> Any:
     return LinearSegmentedColormap.from_list("size", ends)
 
 
-def halo(ax: Axes) -> list[Any]:
-    """A rim in the color of the ground, so that text can be read where lines cross it."""
-    return [patheffects.withStroke(linewidth=3, foreground=ground(ax))]
-
-
 def ground(ax: Axes) -> tuple[float, float, float]:
     """The color behind what is drawn."""
     for color in (ax.get_facecolor(), figure_of(ax).get_facecolor()):
@@ -162,17 +154,9 @@ def color_scale(
 
 
 def set_title(ax: Axes, text: str, note: str = "", pad: float | None = None) -> None:
-    """The title, and a note below it, in as many lines as they need, `pad` points above the axes.
-
-    In a figure made by this package matplotlib wraps them at its edge. In axes of the caller they are as wide as these.
-    """
-    lines = [text, *note.splitlines()]
-    is_ours = isinstance(figure_of(ax), Picture)
-    if not is_ours:
-        inches = ax.get_window_extent().width / figure_of(ax).dpi
-        room = max(24, int(inches * 72 / (0.56 * rcParams["font.size"])))
-        lines = [piece for line in lines for piece in textwrap.wrap(line, room)]
-    ax.set_title("\n".join(lines), loc="left", fontsize=TITLE, parse_math=False, pad=pad, wrap=is_ours)
+    """The title, and a note below it, `pad` points above the axes, wrapped at the edge of the figure."""
+    text = "\n".join([text, *note.splitlines()])
+    ax.set_title(text, loc="left", fontsize=TITLE, parse_math=False, pad=pad, wrap=True)
 
 
 def finished(ax: Axes, e: Explanation, title: str | None, pad: float | None = None) -> Figure:
@@ -207,33 +191,21 @@ def name_rows(ax: Axes, names: Sequence[Any], most: int = NAME, size: str = SMAL
 
 
 def name_signal(ax: Axes, name: str) -> None:
-    """The name of a curve, beside its axes."""
-    ax.set_ylabel(wrapped(name), rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
+    """The name of a curve, beside its axes, in lines that are broken between words."""
+    lines = textwrap.fill(short(name, 36).replace("_", "_ "), 18, break_long_words=False).replace("_ ", "_")
+    ax.set_ylabel(lines, rotation=0, ha="right", va="center", fontsize=SMALL, parse_math=False)
     ax.locator_params(axis="y", nbins=3)
-
-
-def wrapped(name: str, room: int = 18) -> str:
-    """A name in lines, broken at spaces and after underscores and hyphens, never inside a word."""
-    lines = [""]
-    for piece in re.findall(r"[^ _-]+[ _-]*|[ _-]+", short(name, 2 * room)):
-        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > room:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(line.strip() for line in lines)
 
 
 def unit_label(word: str, e: Explanation) -> str:
     """A label of an axis with the unit of what is explained: "relevance (mm)"."""
-    if not e.output_unit:
-        return word
-    return f"{word} ({readable(e.output_unit)})"
+    return f"{word} ({readable(e.output_unit)})" if e.output_unit else word
 
 
 def subject(e: Explanation) -> str:
     """What is explained, with its unit: "discharge (mm)"; "score" where it has no name."""
-    if not e.classes or e.target == "all":
-        return unit_label("score", e)
-    return unit_label(short(e.name_of(e.target)), e)
+    is_named = e.classes and e.target != "all"
+    return unit_label(short(e.name_of(e.target)) if is_named else "score", e)
 
 
 def _written(ticks: np.ndarray) -> list[str]:

@@ -17,7 +17,6 @@ from lrpnumpy.show.parts import base_value, of_one_class, quantity, short
 from lrpnumpy.summary import SEASONS, TIMES, one_each, times
 from lrpnumpy.targets import MIXED, Panel, listed, panels
 
-COLORS = [*(f"C{k}" for k in range(10)), "#5a2ee6", "#d100d1"]  # as many cohorts as can be told apart: the months
 GROUPS = 6  # of more groups, a map is drawn
 Z95 = 1.96  # half the width of a 95 % interval in standard errors
 
@@ -50,20 +49,12 @@ class Cohorts:
         """
         if by is None:
             return {None: np.arange(len(self.targets))}
-        if isinstance(by, str):
-            labels = self._times(by)
-        else:
-            labels = [*map(str, one_each(by, len(self.targets)))]
+        labels = self._times(by) if isinstance(by, str) else [str(by[k]) for k in self.panel.places]
         names = [*dict.fromkeys(labels)]
-        if by == "season":
-            names.sort(key=SEASONS.index)
-        elif isinstance(by, str):
-            names.sort()
-        if len(names) > len(COLORS):
-            raise LrpError(f"{self.what}: by must have at most {len(COLORS)} groups, got {len(names)}; join some.")
-        number = {name: k for k, name in enumerate(names)}
-        which = np.array([number[label] for label in labels])
-        return {str(name): np.flatnonzero(which == k) for k, name in enumerate(names)}
+        if isinstance(by, str):
+            names.sort(key=SEASONS.index if by == "season" else None)
+        each = np.array(labels, object)
+        return {str(name): np.flatnonzero(each == name) for name in names}
 
     def _times(self, by: str) -> list[Any]:
         if one_of(by, f"{self.what}: by", ("class", *TIMES)) == "class":
@@ -74,22 +65,14 @@ class Cohorts:
             )
         return times(np.array(self.dates), by)
 
-    def headline(self, about: str) -> str:
-        """The title of a picture."""
-        first, count = self.first, len(self.targets)
-        target = canvas.subject(first)
+    def finish(self, ax: Axes, about: str) -> None:
+        """The title of a picture, with the mean of f(x) and the base value that relevance starts from below it."""
+        first, count, target = self.first, len(self.targets), canvas.subject(self.first)
         if self.panel.name == MIXED and len({*self.targets}) > 1:
             target = canvas.unit_label(MIXED, first)
-        return f"{first.method}: {about} for {target} (n = {count})"
-
-    def facts(self) -> str:
-        """The mean of f(x) and the base value that relevance starts from."""
-        mean, base = quantity(np.mean(self.scores), self.first), quantity(np.mean(self.bases), self.first)
-        return f"mean f(x) = {mean}, base value {base}"
-
-    def finish(self, ax: Axes, about: str) -> None:
-        """The title of a picture, and what is below it."""
-        canvas.set_title(ax, self.headline(about), self.facts())
+        mean, base = quantity(np.mean(self.scores), first), quantity(np.mean(self.bases), first)
+        title = f"{first.method}: {about} for {target} (n = {count})"
+        canvas.set_title(ax, title, f"mean f(x) = {mean}, base value {base}")
 
     def label(self, text: str) -> str:
         """The label of an axis, with the unit of what is explained."""
@@ -122,16 +105,9 @@ def draw_panels(
         every = panels(many, target, what)
     if ax is not None and len(every) > 1:
         raise LrpError(f"{what}: ax is for one target, got {len(every)} classes; pass target=….")
-    labels = by
     if by is not None and not isinstance(by, str):
-        labels = one_each(by, len({k for panel in every for k in panel.places}))
-    heights, painters = [], []
-    for panel in every:
-        if labels is not by:
-            by = [labels[k] for k in panel.places]
-        height, paint = draw(panel, by)
-        heights.append(height)
-        painters.append(paint)
+        by = one_each(by, len({k for panel in every for k in panel.places}))
+    heights, painters = zip(*(draw(panel, by) for panel in every), strict=True)
     axes: Any = [ax]
     if ax is None:
         picture = canvas.new_picture(width, sum(heights))

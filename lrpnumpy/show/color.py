@@ -1,4 +1,4 @@
-"""Relevance to color: red for positive, blue for negative, scaled to the largest magnitude and to the score."""
+"""Relevance as colors, red for positive and blue for negative; numbers as aligned text, and as blocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 RED, BLUE, WHITE = (214, 40, 40), (38, 84, 206), (255, 255, 255)
 RGB = tuple[int, int, int]
+HIGH, LOW = "▁▂▃▄▅▆▇█", "░▒▓"  # positive relevance, and negative, where there are no colors
 LEAST = 1 / 5  # of the explained score: a smaller relevance never has full color
 
 
@@ -49,3 +50,30 @@ def ink(background: RGB) -> RGB:
     linear = [(v / 255 / 12.92) if v <= 10 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in background]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return (0, 0, 0) if luminance > 0.179 else (255, 255, 255)
+
+
+def decimals(values: Sequence[float], digits: int = 4) -> int:
+    """How many decimals the numbers of one column have, so that the largest has `digits` digits."""
+    sizes = np.abs(np.asarray(values, float))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    if largest == 0:
+        return digits - 1
+    return int(np.clip(digits - 1 - np.floor(np.log10(largest)), 0, 8))
+
+
+def column(values: Sequence[float], digits: int = 4, sign: str = "+") -> list[str]:
+    """The numbers of one column as text, all with the same decimals; very small or large ones with an exponent."""
+    sizes = np.abs(np.asarray(values, float))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    form = f".{decimals(values, digits)}f"
+    if largest and not 1e-4 <= largest < 1e7:
+        form = f".{digits - 1}e"
+    return [f"{float(value):{sign}{form}}" for value in values]
+
+
+def signed(share: float, faint: float) -> str:
+    """Relevance as one character: a block of its height if it is positive, a shade if it is negative."""
+    if abs(share) < faint:
+        return " "
+    ramp = HIGH if share > 0 else LOW
+    return ramp[round(abs(share) * (len(ramp) - 1))]

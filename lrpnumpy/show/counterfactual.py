@@ -11,12 +11,13 @@ from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.counterfactual import Counterfactual, outcome
 from lrpnumpy.result import Explanation, InputPart
 from lrpnumpy.show import html
-from lrpnumpy.show.parts import escape, prefix
+from lrpnumpy.show.parts import prefix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINES = 6  # features that a picture draws
+NEEDED = "Undoing any single change loses the new decision."
 
 
 def _words(found: Counterfactual, name: str) -> list[tuple[str, str]]:
@@ -30,49 +31,32 @@ def _headline(found: Counterfactual) -> str:
     return f"{found.headline} by {count} change{'s' * (count != 1)}"
 
 
-def _needed(found: Counterfactual) -> str:
-    if len(found.changes) == 1:
-        return "Undoing it loses the new decision."
-    return "Undoing any one of them loses the new decision."
-
-
-def text(found: Counterfactual) -> str:
-    """Before and after, with changed words in brackets, and a line for each change."""
-    lines = [_headline(found), ""]
-    for name, value in found.original.items():
-        if not isinstance(value, list):
-            continue
-        pairs = [(a, b) if a == b else (f"[{a}]", f"[{b}]") for a, b in _words(found, name)]
-        lines.append("before  " + readable(" ".join(before for before, _ in pairs)))
-        lines.append("after   " + readable(" ".join(after for _, after in pairs)))
-        lines.append("")
-    lines += [f"- {one}" for one in found.changes]
-    return "\n".join([*lines, "", _needed(found)])
-
-
-def fragment(found: Counterfactual) -> str:
-    """A piece of HTML: words that go are struck out, those that come are underlined; a row for each change."""
+def _sentences(found: Counterfactual) -> list[tuple[str, str]]:
+    """Every input of words before and after, with changed words in brackets."""
     sentences = []
     for name, value in found.original.items():
         if isinstance(value, list):
-            words = " ".join(_marked(a, b) for a, b in _words(found, name))
-            sentences.append(f'<div class="sentence" dir="auto">{words}</div>')
-    rows = []
+            pairs = [(a, b) if a == b else (f"[{a}]", f"[{b}]") for a, b in _words(found, name)]
+            before, after = (readable(" ".join(words)) for words in zip(*pairs, strict=True))
+            sentences.append((before, after))
+    return sentences
+
+
+def text(found: Counterfactual) -> str:
+    """Before and after, and a line for each change."""
+    lines = [_headline(found), ""]
+    for before, after in _sentences(found):
+        lines += [f"before  {before}", f"after   {after}", ""]
+    return "\n".join([*lines, *(f"- {one}" for one in found.changes), "", NEEDED])
+
+
+def fragment(found: Counterfactual) -> str:
+    """A piece of HTML: a table of the sentences and of each change."""
+    rows = [("sentence", before, after) for before, after in _sentences(found)]
     for change in found.changes:
-        what = change.name
-        if change.kind == "word":
-            what = f"word {change.start + 1}"
+        what = f"word {change.start + 1}" if change.kind == "word" else change.name
         rows.append((what, change.before, change.after or "removed"))
-    return html.table(_headline(found), ("changed", "before", "after"), rows, _needed(found), "".join(sentences))
-
-
-def _marked(before: str, after: str) -> str:
-    if before == after:
-        return escape(before)
-    marked = f"<del>{escape(before)}</del>"
-    if after:
-        marked += f" <ins>{escape(after)}</ins>"
-    return marked
+    return html.table(_headline(found), ("changed", "before", "after"), rows, NEEDED)
 
 
 def counterfactual(found: Counterfactual, ax: Any = None, width: float = 8.0, title: str | None = None) -> Figure:

@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lrpnumpy.checks import LrpError, readable, shown
-from lrpnumpy.encode import encode
+from lrpnumpy.checks import LrpError
+from lrpnumpy.explain import explain
 from lrpnumpy.meant import door
 from lrpnumpy.model import Model
-from lrpnumpy.predict import predict, trace
-from lrpnumpy.result import InputPart
+from lrpnumpy.predict import trace
 from lrpnumpy.show import canvas
+from lrpnumpy.show.parts import facts_line, shown
 
 UNITS = 3  # number drawn by default
 SIGNALS = 5  # of the input
@@ -45,13 +45,21 @@ def gates(
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
     layer = layers[0] if layer is None else str(layer)
     if layer not in layers:
-        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {shown(layer)}.")
+        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
-    chosen = _most_varied(kinds["h"]) if units is None else np.atleast_1d(units)
+    chosen = np.sort(np.argsort(-kinds["h"].std(axis=0), kind="stable")[:UNITS])  # those that vary most
+    if units is not None:
+        chosen = np.atleast_1d(units)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
-        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {shown(units)}.")
-    inputs, labels = _inputs(model, x, T)
+        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
+    e = explain(model, x, "gradient-x-input")
+    part = shown(e, "gates")[0]
+    is_input = part.values is not None and len(part.values) == T
+    inputs = dict(zip(part.features[:SIGNALS], part.values.T, strict=False)) if is_input else {}  # type: ignore[union-attr]
+    labels = part.labels
+    if e.padding and len(e) != T:  # the layer does not read it
+        labels = [e.shown(t) for t in range(len(e)) if t not in {*e.padding}]
     groups = [[0.62] * (len(inputs) + len(kinds))]
     ax = canvas.axes_for(ax, width, canvas.stacked_height(groups) + 0.9)
     (places,) = canvas.stack(ax, groups, 0.98)
@@ -69,41 +77,7 @@ def gates(
         canvas.set_labels(place)
     legend: dict[str, Any] = {"ncols": min(8, len(chosen)), "frameon": False, "fontsize": canvas.SMALL}
     places[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.55), **legend)
-    canvas.mark_steps(places[-1], labels, T)
+    canvas.mark_steps(places[-1], labels if labels is not None and len(labels) == T else None, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
-    canvas.set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", _score(model, x))
+    canvas.set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", facts_line(e))
     return canvas.figure_of(ax)
-
-
-def _score(model: Model, x: Any) -> str:
-    """The prediction: f(x) of its class; empty for a network that predicts at every step or has several outputs."""
-    scores = predict(model, x)
-    if not isinstance(scores, np.ndarray) or scores.ndim != 1:
-        return ""
-    best = int(np.argmax(scores))
-    text = f"f(x) = {float(scores[best]):.4g}"
-    if model.classes and len(scores) > 1:
-        text += f" ({readable(model.classes[best])})"
-    return text
-
-
-def _most_varied(values: np.ndarray) -> np.ndarray:
-    """The columns that vary most, in their order."""
-    return np.sort(np.argsort(-values.std(axis=0), kind="stable")[:UNITS])
-
-
-def _inputs(model: Model, x: Any, T: int) -> tuple[dict[str, np.ndarray], Any]:
-    """Signals of the main input by name, if it is numbers, and the labels of its steps; nothing where steps differ."""
-    record = encode(model, x)[model.main]
-    if record.steps != T:
-        return {}, None
-    labels = record.labels if record.tokens is None else np.array(record.tokens, object)
-    if record.marks is not None:
-        part = InputPart(np.empty(record.length), tokens=record.tokens, labels=record.labels, marks=record.marks)
-        labels = np.array(part.shown_steps, object)
-    if labels is not None and record.kept is not None:
-        labels = labels[record.kept]
-    if record.x is None:
-        return {}, labels
-    names = model.features or record.features or [f"x{d}" for d in range(record.x.shape[1])]
-    return dict(zip(names[:SIGNALS], record.x.T, strict=False)), labels

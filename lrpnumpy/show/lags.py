@@ -1,25 +1,23 @@
-"""Pictures of how far back relevance lies: a memory curve, and maps of horizons or predictions and lags."""
+"""Pictures of how far back relevance lies: a memory curve, and a map of horizons and lags."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from lrpnumpy.checks import LrpError
 from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
-from lrpnumpy.show.cohorts import COLORS, GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
+from lrpnumpy.show.cohorts import GROUPS, Z95, Cohorts, Paint, draw_panels, legend, mean_and_error
 from lrpnumpy.show.parts import grouped, quantity, short, step_unit
-from lrpnumpy.targets import PREDICTED, Panel, listed, panels
-
-ROWS = 200  # of a map of predictions
+from lrpnumpy.targets import Panel, listed
 
 
 @door
@@ -44,7 +42,7 @@ def memory(
 
 def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     cohorts = Cohorts(panel, "memory")
-    lags = _by_lag(cohorts, _magnitude)
+    lags = _magnitudes(cohorts)
     groups, first = cohorts.groups(by), cohorts.first
     unit, label = step_unit(first.labels), "|relevance|"
     if first.feature_relevance is not None and first.tokens is None:
@@ -54,9 +52,16 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
         if len(groups) > GROUPS:
             _map_of_lags(ax, lags, groups, cohorts.label("mean |relevance|"))
         else:
-            means = [_curve(ax, lags[rows], name, COLORS[k], unit) for k, (name, rows) in enumerate(groups.items())]
+            for k, (name, rows) in enumerate(groups.items()):
+                _curve(ax, lags[rows], name, f"C{k}", unit)
             ax.set_xlim(0, max(1, lags.shape[1] - 1))
-            _set_height(ax, np.concatenate(means))
+            mean, _ = mean_and_error(lags)
+            if mean.min() < mean.max() / 30:  # the end of a curve that falls so far could not be seen
+                ax.set_yscale("log", nonpositive="clip")
+                ax.yaxis.set_major_formatter("{x:g}")
+                ax.set_ylim(bottom=max(mean.min() / 3, mean.max() / 1e4))
+            else:
+                ax.set_ylim(bottom=0)
             legend(ax)
             canvas.set_labels(ax, None, cohorts.label(label))
         canvas.set_labels(ax, f"{unit}s before the prediction")
@@ -65,14 +70,11 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
     return 3.4, paint
 
 
-def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> np.ndarray:
+def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> None:
     """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
     lags = np.where(np.isfinite(lags), lags, np.nan)
-    is_empty = np.isnan(lags).all(axis=0)
-    if is_empty.all():
-        lags = np.zeros_like(lags)
-    else:
-        lags = lags[:, ~is_empty]  # the longest of a group may be shorter than that of others
+    lags[:, 0] = np.nan_to_num(lags[:, 0])
+    lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
     steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
     half = _half(mean)
     note = f"half within {half} {unit}{'s' * (half > 1)}"
@@ -82,12 +84,10 @@ def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) 
             ax.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0, label=f"middle {inside:.0%}")
         ax.plot(steps, mean, color=color, label="mean")
         ax.axvline(half, color=canvas.line_color(ax), linestyle="--", linewidth=1, label=note)
-        return mean
-    factor = np.exp(Z95 * error / np.where(mean > 0, mean, 1.0))  # the interval of its logarithm: never below 0
-    ax.fill_between(steps, mean / factor, mean * factor, color=color, alpha=0.25, linewidth=0)
-    ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
-    ax.axvline(half, color=color, linestyle="--", linewidth=1)
-    return mean
+    else:
+        ax.fill_between(steps, mean - Z95 * error, mean + Z95 * error, color=color, alpha=0.25, linewidth=0)
+        ax.plot(steps, mean, color=color, label=f"{short(name)} ({len(lags)}): {note}")
+        ax.axvline(half, color=color, linestyle="--", linewidth=1)
 
 
 def _map_of_lags(ax: Axes, lags: np.ndarray, groups: dict[str | None, np.ndarray], label: str) -> None:
@@ -133,96 +133,39 @@ def horizons(
     if len(many) > 1:
         about += f" (mean, n = {len(many)})"
     ax = canvas.axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
-    _lag_map(ax, table, names, first, "the last one", cmap)
-    canvas.set_labels(ax, y=rows, hidden=())
-    scores = _range(np.mean([e.scores for e in many], axis=0), first)
+    unit, (cells, group) = step_unit(first.labels), grouped(table.T)
+    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
+    some = range(0, len(table), -(-len(table) // 25))
+    ax.set_yticks(some, [short(names[k]) for k in some], parse_math=False)
+    ax.set_xlim(table.shape[1] - 0.5, -0.5)  # time goes to the right
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    note = f"   (each column is the sum of {group} {unit}s)" if group > 1 else ""
+    canvas.set_labels(ax, f"{unit}s before the last one{note}", rows, hidden=())
+    canvas.color_scale(ax, image, canvas.unit_label("relevance", first))
     bases = [np.zeros(1) if e.reference_score is None else e.reference_score for e in many]
-    base = _range(np.mean(bases, axis=0), first)
+    scores, base = (_range(np.mean(values, axis=0), first) for values in ([e.scores for e in many], bases))
     canvas.set_title(ax, title or about, f"f(x) = {scores}, base value {base}")
-    return canvas.figure_of(ax)
-
-
-@door
-def predictions(
-    many: Iterable[Explanation],
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
-) -> Figure:
-    """A map of prediction and lag: which of the steps before it each prediction goes back to.
-
-    `many` are the windows of a series (`explain_windows`), or the predictions of every step (step="all"), in their
-    order. With more than 200 of them, each row is the mean of several; a note in the picture states it.
-    """
-    (panel,) = panels(many, PREDICTED, "predictions")  # a row has the target of its prediction
-    every = [*(cohorts := Cohorts(panel, "predictions"))]
-    lags = _by_lag(every, lambda e: e.relevance)
-    names = [e.shown(e.predicted_at) for e in every]
-    if 2 * len({*names}) <= len(names):  # such as the full stops of sentences
-        names = [str(k) for k in range(len(every))]
-    sums, group = grouped(np.nan_to_num(lags), ROWS)
-    counts = np.minimum(group, len(every) - group * np.arange(len(sums)))
-    ax = canvas.axes_for(ax, width, 1.4 + min(4.0, 0.15 * len(sums) + 0.3))
-    _lag_map(ax, sums / counts[:, None], names[::group], every[0], "the prediction", cmap)
-    rows = "prediction"
-    if group > 1:
-        rows = f"predictions, a row is the mean of {group}"
-    canvas.set_labels(ax, y=rows, hidden=())
-    canvas.set_title(ax, title or cohorts.headline("relevance by prediction and lag"), cohorts.facts())
     return canvas.figure_of(ax)
 
 
 def _range(values: np.ndarray, e: Explanation) -> str:
     """From the least of some values to the largest, with the unit."""
     low, high = (quantity(value, e) for value in (values.min(), values.max()))
-    if low == high:
-        return low
-    return f"{float(values.min()):.4g} to {high}"
+    return low if low == high else f"{float(values.min()):.4g} to {high}"
 
 
-def _lag_map(ax: Axes, table: np.ndarray, names: Sequence[str], first: Explanation, end: str, cmap: Any) -> None:
-    """A map of rows and lags (rows, T), with the steps closest to the end at the right."""
-    count, T = table.shape
-    label = f"{step_unit(first.labels)}s before {end}"
-    cells, group = grouped(table.T)
-    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
-    rows = range(0, count, -(-count // 25))
-    ax.set_yticks(rows, [short(names[k]) for k in rows], parse_math=False)
-    ax.set_xlim(T - 0.5, -0.5)  # time goes to the right
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    if group > 1:
-        label += f"   (each column is the sum of {group} {step_unit(first.labels)}s)"
-    canvas.set_labels(ax, label, hidden=())
-    canvas.color_scale(ax, image, canvas.unit_label("relevance", first))
-
-
-def _by_lag(many: Iterable[Explanation], rows: Callable[[Explanation], np.ndarray]) -> np.ndarray:
-    """Rows by lag (N, longest), NaN beyond the first step of each; `rows` gives one number for each step."""
-    found = [rows(e)[e.predicted_at :: -1] for e in many]
+def _magnitudes(many: Iterable[Explanation]) -> np.ndarray:
+    """|relevance| by lag (N, longest), of features summed where they have one each; NaN beyond each first step."""
+    found = []
+    for e in many:
+        per_step = np.abs(e.relevance)
+        if e.feature_relevance is not None and e.tokens is None:
+            per_step = np.abs(e.feature_relevance).sum(axis=1)
+        found.append(per_step[e.predicted_at :: -1])
     lags = np.full((len(found), max(map(len, found))), np.nan)
-    for row, one in zip(lags, found, strict=True):
-        row[: len(one)] = one
+    for row, values in zip(lags, found, strict=True):
+        row[: len(values)] = values
     return lags
-
-
-def _magnitude(e: Explanation) -> np.ndarray:
-    """|relevance| of each step, that of its features summed where they have one each; a word is one."""
-    if e.feature_relevance is None or e.tokens is not None:
-        return np.abs(e.relevance)
-    return np.abs(e.feature_relevance).sum(axis=1)
-
-
-def _set_height(ax: Axes, means: np.ndarray) -> None:
-    """Limits of the axis of y: from 0, or logarithmic where curves fall so far that their end could not be seen."""
-    low, high = means.min(), means.max()
-    if low > high / 30 or high == 0:
-        ax.set_ylim(bottom=0)
-        return
-    ax.set_yscale("log", nonpositive="clip")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylim(bottom=max(low / 3, high / 1e4))
 
 
 def _half(mean: np.ndarray) -> int:

@@ -9,8 +9,7 @@ from lrpnumpy.checks import readable
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import Explanation
 from lrpnumpy.show.color import ink, rgb
-from lrpnumpy.show.numbers import map_of
-from lrpnumpy.show.parts import condensed, evidence_line, shown, step_unit, title, word_shares
+from lrpnumpy.show.parts import condensed, evidence_line, map_of, shown, step_unit, title, word_shares
 
 STRIP = 120  # columns of a series; more steps than that share them
 PREAMBLE = r"\usepackage{xcolor}"

@@ -14,7 +14,6 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.cohorts import (
-    COLORS,
     GROUPS,
     Z95,
     Cohorts,
@@ -60,8 +59,8 @@ def bars(
     a bar for each group: "class" is that explained, "year", "season" and "month" are those of the prediction, and a
     list has one label for each explanation. More than 6 groups are drawn as a map. `target` is the class that all are
     explained for; None is the one that was explained, the positive one of two classes, or a panel for each class, and
-    "predicted" mixes the predicted classes. If there are more than 20 features, the
-    most relevant are drawn; a note states it.
+    "predicted" mixes the predicted classes. If there are more than 20 features, the most relevant are drawn; a note
+    states it.
     """
 
     def draw(panel: Panel, labels: Any) -> tuple[float, Paint]:
@@ -77,9 +76,7 @@ def bars(
             _rows_of_features(ax, sums)
             sums.cohorts.finish(ax, "mean |relevance| per feature")
 
-        row = 0.26
-        if 1 < len(groups) <= GROUPS:
-            row = 0.14 + 0.14 * len(groups)
+        row = 0.14 + 0.14 * len(groups) if 1 < len(groups) <= GROUPS else 0.26
         return 1.4 + row * len(sums.names), paint
 
     return draw_panels(draw, many, by, target, ax, width, "bars", title)
@@ -91,7 +88,7 @@ def _paint_bars(ax: Axes, sums: FeatureSums, groups: dict[str | None, np.ndarray
     for k, (name, rows) in enumerate(groups.items()):
         mean, error = mean_and_error(sums.size[rows])
         places = np.arange(len(mean)) + (k - (len(groups) - 1) / 2) * thick
-        ax.barh(places, mean, height=0.92 * thick, color=COLORS[k], label=f"{short(name)} ({len(rows)})")
+        ax.barh(places, mean, height=0.92 * thick, color=f"C{k}", label=f"{short(name)} ({len(rows)})")
         lines: dict[str, Any] = {"ecolor": canvas.line_color(ax), "elinewidth": 1, "capsize": 2}
         ax.errorbar(mean, places, xerr=Z95 * error, fmt="none", **lines)
     ax.set_xlim(left=0)
@@ -185,9 +182,7 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         canvas.set_labels(place, "records, in the order of f(x)")
         style: dict[str, Any] = {"color": canvas.line_color(ax)}
-        dots: dict[str, Any] = {}
-        if count < 30:
-            dots = {"marker": "o", "markersize": 3}
+        dots: dict[str, Any] = {"marker": "o", "markersize": 3} if count < 30 else {}
         above.plot(np.arange(count), scores[order], **style, **dots)
         above.axhline(float(np.mean(sums.cohorts.bases)), linestyle="--", linewidth=0.8, **style)
         above.set_xlim(-0.5, count - 0.5)
@@ -218,9 +213,7 @@ def _sums(panel: Panel, what: str, most: int) -> FeatureSums:
     missing = (np.nan, 0.0, np.nan)
     table = np.array([[row.get(name, missing) for name in names] for row in rows])  # (N, F, 3)
     relevance, size, values = np.moveaxis(table, -1, 0)
-    known: np.ndarray | None = None
-    if np.isfinite(values).all():
-        known = values
+    known: np.ndarray | None = values if np.isfinite(values).all() else None
     return FeatureSums(relevance, size, known, names, cohorts, len(total))
 
 
@@ -268,7 +261,5 @@ def _rows_of_features(ax: Axes, sums: FeatureSums) -> None:
     canvas.name_rows(ax, sums.names)
     canvas.set_labels(ax)
     if len(sums.names) < sums.total:
-        kind = "features"
-        if sums.cohorts.first.tokens is not None:
-            kind = "tokens"
+        kind = "tokens" if sums.cohorts.first.tokens is not None else "features"
         canvas.set_labels(ax, y=f"the {len(sums.names)} most relevant of {sums.total} {kind}")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, readable, unmasked
+from lrpnumpy.checks import LrpError, readable
 from lrpnumpy.result import PAD, Explanation, InputPart, Mark
-from lrpnumpy.show.color import LEAST, scaled
+from lrpnumpy.show.color import LEAST, limit, scaled
 
+MAPPED = 24  # features of a map of text; of more those of most relevance are shown
 NAME = 28  # a longer name is cut
 ALWAYS = ("inputs", "gap")  # entries of a ledger that are shown even if they are zero
 NOTHING = 1e-6  # of the largest entry of a ledger: a smaller one is rounding
@@ -59,50 +60,26 @@ def of_one_class(e: Explanation, what: str) -> Explanation:
     return e
 
 
-def shown(e: Explanation, what: str, x: Any = None) -> list[Shown]:
-    """Every input of an explanation, the main one first. `x` are values to show: one array, or a dict by input."""
+def shown(e: Explanation, what: str) -> list[Shown]:
+    """Every input of an explanation, the main one first."""
     of_one_class(e, what)
-    given = x if isinstance(x, Mapping) else {next(iter(e.inputs)): x}
     found = []
     for name, part in e.inputs.items():
         if _are_words(e, part):
             part = replace(part, feature_relevance=None, values=None, features=("words",))
-        relevance = np.asarray(part.relevance if part.feature_relevance is None else part.feature_relevance, float)
-        relevance = relevance[:, None] if relevance.ndim == 1 else relevance
-        T, D = relevance.shape
-        values = given.get(name)
-        values = part.values if values is None else _floats(values, f"{what}: x")
-        if values is not None and values.ndim == 1 and T == 1:
-            values = values[None]
-        if values is not None and (
-            values.ndim != 2 or len(values) != T or (part.feature_relevance is not None and values.shape[1] != D)
-        ):
-            place = "x" if len(e.inputs) == 1 else f"x[{name!r}]"
-            width = D if part.feature_relevance is not None else "D"
-            raise LrpError(
-                f"{what}: {place} must have shape ({T}, {width}), the input that was explained, got {values.shape}."
-            )
-        width = D if values is None else values.shape[1]
-        features = part.features if part.features and len(part.features) == width else None
-        unnamed = (
-            ["relevance"] if part.feature_relevance is None and values is None else [f"x{d}" for d in range(width)]
-        )
-        names = tuple(map(readable, features or unnamed))
+        relevance = part.relevance[:, None] if part.feature_relevance is None else part.feature_relevance
+        width = (relevance if part.values is None else part.values).shape[1]
+        names: Sequence[str] = part.features or ()
+        if len(names) != width:
+            is_known = part.feature_relevance is not None or part.values is not None
+            names = [f"x{d}" for d in range(width)] if is_known else ["relevance"]
         labels: Any = part.labels if part.tokens is None else part.tokens
         if part.marks is not None or (labels is not None and np.asarray(labels).dtype.kind != "M"):
             labels = part.shown_steps
-        found.append(Shown(readable(name), relevance, values, names, labels))
+        found.append(
+            Shown(readable(name), np.asarray(relevance, float), part.values, tuple(map(readable, names)), labels)
+        )
     return found
-
-
-def _floats(values: Any, where: str) -> np.ndarray:
-    unmasked(values, where)
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError
-        return np.asarray(values, float)
-    except (TypeError, ValueError, OverflowError):
-        raise LrpError(f"{where} must be the numbers that were explained, got {type(values).__name__}.") from None
 
 
 def title(e: Explanation) -> str:
@@ -127,9 +104,7 @@ def title(e: Explanation) -> str:
 
 def evidence_line(e: Explanation) -> str:
     """The verdict of experiments on an explanation of one class; empty where neither it nor the network is at hand."""
-    if e.tested is None and e.source is None:
-        return ""
-    return readable(e.evidence().line)
+    return "" if e.tested is None and e.source is None else readable(e.evidence().line)
 
 
 def facts_line(e: Explanation) -> str:
@@ -210,9 +185,7 @@ def folded(entries: list[tuple[str, float]], most: int, what: str) -> list[tuple
 
 def prefix(e: Explanation, name: str) -> str:
     """What is before the features and steps of an input, where there are several inputs."""
-    if len(e.inputs) == 1:
-        return ""
-    return f"{readable(name)}: "
+    return "" if len(e.inputs) == 1 else f"{readable(name)}: "
 
 
 def ledger_entries(ledger: Any) -> dict[str, float]:
@@ -261,3 +234,24 @@ def stamps_of(labels: Any) -> np.ndarray | None:
     found = np.asarray(labels) if labels is not None else np.empty(0)
     is_dates = found.dtype.kind == "M" and not np.isnat(found).any() and (np.diff(found).astype(np.int64) > 0).all()
     return found if is_dates else None
+
+
+class Map(NamedTuple):
+    """F features and K columns of `group` steps each, the last of which may have fewer."""
+
+    features: tuple[str, ...]
+    shares: np.ndarray  # (F, K) relevance, summed over the steps of a column, from -1 to 1, see `color.limit`
+    total: np.ndarray  # (F,) relevance of each feature
+    group: int
+    left_out: int  # features that are not shown
+
+
+def map_of(part: Shown, most: int) -> Map:
+    """One input of an explanation in a limited number of columns."""
+    D = part.relevance.shape[1]
+    some = part.most_relevant(MAPPED)
+    cells, group = grouped(part.relevance[:, some], max(1, most))
+    # One number per step, of several features.
+    names = tuple(part.features[d] for d in some) if len(part.features) == D else ("relevance",)
+    total = part.relevance.sum(axis=0)[some]
+    return Map(names, scaled(cells.T, limit(cells)[0]), total, group, D - len(some))

@@ -9,15 +9,15 @@ import inspect
 
 from lrpnumpy.show.counterfactual import counterfactual
 from lrpnumpy.show.gates import gates
-from lrpnumpy.show.lags import horizons, memory, predictions
+from lrpnumpy.show.lags import horizons, memory
 from lrpnumpy.show.many import bars, beeswarm, heatmap
 from lrpnumpy.show.series import feature_map, series
 from lrpnumpy.show.waterfall import interactions, ledger, waterfall
-from lrpnumpy.show.words import right_to_left, sentence
+from lrpnumpy.show.words import sentence
 
 __all__ = [
     "bars", "beeswarm", "counterfactual", "feature_map", "gates", "heatmap", "horizons", "interactions", "ledger",
-    "memory", "predictions", "right_to_left", "sentence", "series", "waterfall",
+    "memory", "sentence", "series", "waterfall",
 ]  # fmt: skip
 
 _SHARED = {
@@ -27,7 +27,7 @@ _SHARED = {
     "cmap": "a colormap of matplotlib, or its name; replaces the default",
 }
 
-for _name in [name for name in __all__ if name != "right_to_left"]:
+for _name in __all__:
     _picture = globals()[_name]
     _lines = [f"{name}: {text}." for name, text in _SHARED.items() if name in _picture.__annotations__]
     _picture.__doc__ = "\n".join([inspect.cleandoc(_picture.__doc__ or ""), "", *_lines, ""])

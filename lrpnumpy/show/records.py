@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lrpnumpy.checks import readable
+from lrpnumpy.show.color import column
 from lrpnumpy.show.html import table
-from lrpnumpy.show.numbers import column
 from lrpnumpy.show.parts import short
 
 SHOWN = 10  # records
@@ -32,9 +32,7 @@ def _rows(results: Any) -> Iterator[tuple[str, ...]]:
 
 
 def _rest(results: Any) -> str:
-    if len(results) <= SHOWN:
-        return ""
-    return f"… and {len(results) - SHOWN:,} more"
+    return "" if len(results) <= SHOWN else f"… and {len(results) - SHOWN:,} more"
 
 
 def text(results: Any, head: str) -> str:

@@ -22,31 +22,21 @@ BARS = 40  # bars of one step
 
 @door
 def feature_map(
-    e: Explanation,
-    x: Any = None,
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
+    e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
 ) -> Figure:
     """Relevance of every feature at every step of `e` as a map, the values of the most relevant features above it.
 
     Every input of the network is drawn: a series as a map, one step or a static vector as bars below. With more than
-    400 steps, each column is the sum of several; a note states it. `x` are the values to draw, as `explain` got them,
-    where the explanation does not have them: an array, or a dict by input.
+    400 steps, each column is the sum of several; a note states it.
     """
-    parts = shown(by_variable(e, "feature_map"), "feature_map", x)
-    series, vectors = _divided(parts)
+    parts = shown(by_variable(e, "feature_map"), "feature_map")
+    series, vectors = ([part for part in parts if part.is_series is kind] for kind in (True, False))
     tables = [part.rows(ROWS) for part in series]
     norm = canvas.Scale(*(grouped(table)[0] for table, _ in tables))
     heights = []
     for part, (table, _) in zip(series, tables, strict=True):
-        signals = min(ABOVE, len(part.features))
-        if part.values is None:
-            signals = 0
-        row = 0.24
-        if table.shape[1] > 25:
-            row = 0.17
+        signals = 0 if part.values is None else min(ABOVE, len(part.features))
+        row = 0.17 if table.shape[1] > 25 else 0.24
         heights.append([0.55] * signals + [max(0.5, row * table.shape[1])])
     ax, stacks, bars = _divide(ax, width, heights, vectors)
     image = None
@@ -64,25 +54,18 @@ def feature_map(
 
 @door
 def series(
-    e: Explanation,
-    x: Any = None,
-    ax: Axes | None = None,
-    width: float = 8.0,
-    title: str | None = None,
-    cmap: Any = None,
+    e: Explanation, ax: Axes | None = None, width: float = 8.0, title: str | None = None, cmap: Any = None
 ) -> Figure:
     """Numeric inputs of `e` as signals on the color of their relevance: that of each feature, or that of the step.
 
     If there are more than 12 features, the most relevant are drawn; a note states it. Every input of the network
-    has its part: a static vector, or a single step, as bars below. `x` is as for `feature_map`.
+    has its part: a static vector, or a single step, as bars below.
     """
-    parts = shown(e, "series", x)
-    many, vectors = _divided(parts)
+    parts = shown(e, "series")
+    many, vectors = ([part for part in parts if part.is_series is kind] for kind in (True, False))
     norm = canvas.Scale(*(grouped(part.relevance)[0] for part in many))
     chosen = [_drawn_signals(part) for part in many]
-    height = 1.0
-    if sum(map(len, chosen)) > 5:
-        height = 0.6
+    height = 0.6 if sum(map(len, chosen)) > 5 else 1.0
     ax, stacks, bars = _divide(ax, width, [[height] * len(features) for features in chosen], vectors)
     image = None
     for part, features, places in zip(many, chosen, stacks, strict=True):
@@ -102,14 +85,8 @@ def series(
 
 def _drawn_signals(part: Shown) -> np.ndarray:
     """The features that are drawn: the most relevant, or the first where relevance is that of steps."""
-    if part.relevance.shape[1] > 1:
-        return part.most_relevant(SIGNALS)
-    return np.arange(min(SIGNALS, len(part.features)))
-
-
-def _divided(parts: list[Shown]) -> tuple[list[Shown], list[Shown]]:
-    """The series, and what has one step."""
-    return [part for part in parts if part.is_series], [part for part in parts if not part.is_series]
+    first = np.arange(min(SIGNALS, len(part.features)))
+    return part.most_relevant(SIGNALS) if part.relevance.shape[1] > 1 else first
 
 
 def _divide(
@@ -164,9 +141,7 @@ def _finished(
         canvas.color_scale(ax, image, label, (0.985, 1 - high, 0.014, high))
     else:
         title = title or f"{title_of(e)}  One step: the bars are its features."
-    pad = None
-    if several:  # above the name of the first input
-        pad = 20 * canvas.font_scale()
+    pad = 20 * canvas.font_scale() if several else None  # above the name of the first input
     return canvas.finished(ax, e, title, pad)
 
 

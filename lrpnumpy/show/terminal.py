@@ -11,12 +11,12 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
+from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
-from lrpnumpy.show.color import RGB, ink, rgb, scaled
-from lrpnumpy.show.numbers import HIGH, LOW, column, map_of, signed, sparks
-from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, shown, title, word_shares
+from lrpnumpy.show.color import HIGH, LOW, RGB, column, ink, rgb, scaled, signed
+from lrpnumpy.show.parts import condensed, evidence_line, ledger_entries, map_of, shown, title, word_shares
 
 Color = Literal["auto", "never", "256", "truecolor"]
 FAINT = 0.04  # below this share a word is left uncolored
@@ -31,9 +31,7 @@ def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["nev
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return "never"
-    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
-        return "truecolor"
-    return "256"
+    return "truecolor" if os.environ.get("COLORTERM", "") in ("truecolor", "24bit") else "256"
 
 
 def paint(text: str, share: float, colors: str) -> str:
@@ -59,18 +57,13 @@ def columns(text: str) -> int:
     return len(text) + wide - combining
 
 
-def _clean(word: str) -> str:
-    """A word without control characters, which could drive the terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in word)
-
-
 def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) -> str:
     """Words on their colors, wrapped to the width."""
     lines: list[str] = []
     line: list[str] = []
     used = 0
     for word, share in zip(words, shares, strict=True):
-        word = _clean(word)
+        word = readable(word)
         need = columns(word) + 1
         if line and used + need > width:
             lines.append(" ".join(line))
@@ -83,9 +76,8 @@ def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) 
 def legend(*explanations: Explanation) -> str:
     """What the marks in a picture mean; empty where there are none."""
     every = [part.marks for e in explanations for part in e.inputs.values() if part.marks is not None]
-    if any((marks == Mark.UNKNOWN).any() for marks in every):
-        return f"{UNKNOWN} not in the vocabulary"
-    return ""
+    is_marked = any((marks == Mark.UNKNOWN).any() for marks in every)
+    return f"{UNKNOWN} not in the vocabulary" if is_marked else ""
 
 
 def ledger_line(ledger: Any) -> str:
@@ -104,9 +96,7 @@ def ledger_line(ledger: Any) -> str:
 def _bar(share: float, half: int = 10) -> str:
     """A bar to the left or right of a middle line."""
     bar = "█" * round(abs(share) * half)
-    if share < 0:
-        return f"{bar.rjust(half)}│"
-    return f"{' ' * half}│{bar}"
+    return f"{bar.rjust(half)}│" if share < 0 else f"{' ' * half}│{bar}"
 
 
 def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
@@ -125,10 +115,8 @@ def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
 
 def _cut(text: str, most: int) -> str:
     """A text without control characters, in a limited number of columns."""
-    text = _clean(text)
-    if columns(text) <= most:
-        return text
-    return text[: most - 1] + "…"
+    text = readable(text)
+    return text if columns(text) <= most else text[: most - 1] + "…"
 
 
 def _padded(text: str, wide: int) -> str:
@@ -146,30 +134,25 @@ def _cause(e: Explanation, t: int) -> str:
         return f"value {e.values[t, 0]:.4g}"
     d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))
     name = e.features[d] if e.features else f"x{d}"
-    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.feature_relevance[t, d]:+.3g}"
+    return f"{readable(name)} {e.values[t, d]:.4g}: {e.feature_relevance[t, d]:+.3g}"
 
 
 def series(e: Explanation, colors: str, width: int) -> str:
-    """A numeric series as a map: one line per feature, one column per step or per several, its relevance last.
-
-    With colors the blocks are the values, on the color of their relevance. Without, they are the relevance itself.
-    """
+    """A numeric series as a map of relevance: one line per feature, one column per step or several, the sum last."""
     part = shown(e, "series")[0]
     wide = max(9, *(columns(_cut(name, 24)) for name in part.features))
     drawn = map_of(part, max(10, width - wide - 14))
     lines = []
-    rows = zip(drawn.features, drawn.shares, drawn.heights, column(drawn.total.tolist()), strict=True)
-    for name, shares, heights, total in rows:
+    for name, shares, total in zip(drawn.features, drawn.shares, column(drawn.total.tolist()), strict=True):
         if colors == "never":
             cells = "".join(signed(share, FAINT) for share in shares)
         else:
-            cells = "".join(paint(spark, share, colors) for spark, share in zip(sparks(heights), shares, strict=True))
+            cells = "".join(paint(" ", share, colors) for share in shares)
         lines.append(f"{_padded(_cut(name, 24), wide)}  {cells}  {total:>10}")
-    K, steps = drawn.relevance.shape[1], e.shown_steps
-    first, last = _clean(steps[0]), _clean(steps[-1])
-    axis = f"{first} … {last}"
-    if columns(first) + columns(last) < K:
-        axis = f"{first}{last.rjust(K - columns(first))}"
+    K, steps = drawn.shares.shape[1], e.shown_steps
+    first, last = readable(steps[0]), readable(steps[-1])
+    fits = columns(first) + columns(last) < K
+    axis = f"{first}{last.rjust(K - columns(first))}" if fits else f"{first} … {last}"
     notes = []
     if drawn.group > 1:
         notes.append(f"each column is the sum of {drawn.group} steps")
@@ -177,9 +160,8 @@ def series(e: Explanation, colors: str, width: int) -> str:
         notes.append(f"{drawn.left_out} less relevant features are not shown")
     if colors == "never":
         notes.append(f"{HIGH[0]} to {HIGH[-1]} is positive relevance, {LOW[0]} to {LOW[-1]} negative")
-    else:
-        notes.append("blocks are values, colors are relevance")
-    return "\n".join([*lines, " " * (wide + 2) + axis, f"({'; '.join(notes)})"])
+    note = f"({'; '.join(notes)})" if notes else ""
+    return "\n".join([*lines, " " * (wide + 2) + axis, note]).rstrip("\n")
 
 
 def _body(e: Explanation, colors: str, width: int) -> str:
@@ -200,14 +182,14 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
     first, *others = e.inputs
-    parts = [_clean(title(e)), _body(e.of_input(first), colors, width)]
+    parts = [readable(title(e)), _body(e.of_input(first), colors, width)]
     if e.spans:
-        words = [_clean(word) for word in e.shown_steps]
+        words = [readable(word) for word in e.shown_steps]
         numbers = column([float(span.relevance) for span in e.spans])
         phrases = [" ".join(words[span.start : span.stop]) for span in e.spans]
         parts.append("\n".join(f"{phrase}: {number}" for phrase, number in zip(phrases, numbers, strict=True)))
-    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
-    parts += [legend(e), ledger_line(e.ledger), _clean(evidence_line(e))]
+    parts += [f"input {readable(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
+    parts += [legend(e), ledger_line(e.ledger), readable(evidence_line(e))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -219,9 +201,9 @@ def render_comparison(
     width = width or shutil.get_terminal_size().columns
     single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     every = [condensed(e) for e in single]
-    first, methods = every[0], [_clean(e.method) for e in every]
+    first, methods = every[0], [readable(e.method) for e in every]
     shares = [_shares(e) for e in every]
-    lines = [_clean(title(first).split(": ", 1)[1]), ""]
+    lines = [readable(title(first).split(": ", 1)[1]), ""]
     if first.tokens and colors != "never":
         wide = max(map(len, methods)) + 2
         for method, share in zip(methods, shares, strict=True):
@@ -232,10 +214,8 @@ def render_comparison(
     if len(first) > LONG and not first.tokens:
         steps = sorted(np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2].tolist())
         note = f"({len(steps)} of {len(first)} steps shown, the most relevant)"
-    head = "step"
-    if first.tokens:
-        head = "word"
-    table = [[head, *(_clean(first.shown_steps[t])[:20] for t in steps)]]
+    head = "word" if first.tokens else "step"
+    table = [[head, *(readable(first.shown_steps[t])[:20] for t in steps)]]
     table += [[m, *column([e.relevance[t] for t in steps], 3)] for m, e in zip(methods, every, strict=True)]
     verdicts = [e.evidence().verdict for e in single if evidence_line(e)]
     if len(verdicts) == len(single):
@@ -251,6 +231,4 @@ def render_comparison(
 
 def _shares(e: Explanation) -> np.ndarray:
     """Relevance of words or steps from -1 to 1."""
-    if e.tokens:
-        return word_shares(e)
-    return scaled(e.relevance)
+    return word_shares(e) if e.tokens else scaled(e.relevance)

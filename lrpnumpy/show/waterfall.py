@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,7 +16,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.result import Explanation
 from lrpnumpy.show import canvas
 from lrpnumpy.show.canvas import NEUTRAL
-from lrpnumpy.show.numbers import decimals
+from lrpnumpy.show.color import decimals
 from lrpnumpy.show.parts import (
     base_value,
     by_variable,
@@ -49,9 +50,7 @@ def waterfall(
     """
     of_one_class(e, "waterfall")
     if by is None:
-        by = "feature"
-        if e.feature_relevance is None or e.tokens is not None:
-            by = "step"
+        by = "step" if e.feature_relevance is None or e.tokens is not None else "feature"
     one_of(by, "waterfall: by", ("feature", "step"))
     most = whole(most, "waterfall: most, the number of bars,", 1)
     start, score = base_value(e), float(e.score)
@@ -69,9 +68,7 @@ def waterfall(
     _draw(ax, sizes, score, colors)
     ax.axvline(start, color=canvas.line_color(ax), linewidth=0.8)
     canvas.name_rows(ax, [*(name for name, _ in entries), "score"], 48)
-    origin = "0"
-    if e.reference_score is not None:
-        origin = f"the reference, {start:.4g},"
+    origin = f"the reference, {start:.4g}," if e.reference_score is not None else "0"
     canvas.set_labels(ax, f"{canvas.subject(e)}, from {origin} to the score")
     return canvas.finished(ax, e, title)
 
@@ -81,32 +78,22 @@ def _draw(ax: Axes, sizes: np.ndarray, score: float, colors: list[Any]) -> None:
     ends = np.cumsum(sizes)
     rows, begins = np.arange(len(sizes)), ends - sizes
     ax.vlines(ends, rows, rows + 1, color=canvas.line_color(ax), linewidth=0.7, alpha=0.6)
-    ax.barh(rows, sizes, left=begins, color=colors, height=0.7)
-    ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7)
     finite = np.concatenate([[0.0, score], ends, begins])
     finite = finite[np.isfinite(finite)]
     low, high = finite.min(), finite.max()
     room = (high - low or 1.0) * 0.12 * canvas.font_scale()  # for the numbers beside the bars
-    if low < 0 or (sizes < 0).any():
-        low -= room
-    ax.set_xlim(low, high + room)
+    ax.set_xlim(low - room * bool(low < 0 or (sizes < 0).any()), high + room)
     places = decimals([*sizes, score])
-    for row, (end, size, color) in enumerate(zip(ends, sizes, colors, strict=True)):
-        text = f"{size:+.{places}f}"
-        if color == NEUTRAL[2]:  # the reference is where it begins, not a change
-            text = f"{size:.{places}f}"
-        _write(ax, end, row, text, size < 0)
-    _write(ax, score, len(sizes), f"{score:.{places}f}", score < 0)
-
-
-def _write(ax: Axes, x: float, row: int, text: str, is_left: bool) -> None:
-    """A number at the end of its bar, in the direction in which it points."""
-    place: Any = {"xytext": (3, 0), "ha": "left"}
-    if is_left:
-        place = {"xytext": (-3, 0), "ha": "right"}
-    if np.isfinite(x):
-        number = ax.annotate(text, (x, row), textcoords="offset points", va="center", fontsize=canvas.SMALL, **place)
-        number.set_path_effects(canvas.halo(ax))
+    texts = [f"{size:+.{places}f}" for size in sizes]
+    if colors[0] == NEUTRAL[2]:  # the reference is where it begins, not a change
+        texts[0] = texts[0].removeprefix("+")
+    rim = patheffects.withStroke(linewidth=3, foreground=canvas.ground(ax))  # numbers are read where lines cross them
+    for bars, labels in (
+        (ax.barh(rows, sizes, left=begins, color=colors, height=0.7), texts),
+        (ax.barh([len(sizes)], [score], color=NEUTRAL[0], height=0.7), [f"{score:.{places}f}"]),
+    ):
+        for text in ax.bar_label(bars, labels, padding=3, fontsize=canvas.SMALL):
+            text.set_path_effects([rim])
 
 
 def _of_features(e: Explanation) -> list[tuple[str, float]]:
@@ -212,6 +199,4 @@ def _with_words(e: Explanation, name: str) -> str:
     first, last = int(steps[1]), int(steps[2] or steps[1])
     if e.tokens is not None:
         return " ".join(e.shown_steps[first : last + 1])
-    if first == last:
-        return e.shown(first)
-    return f"{e.shown(first)} to {e.shown(last)}"
+    return e.shown(first) if first == last else f"{e.shown(first)} to {e.shown(last)}"

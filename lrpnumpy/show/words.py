@@ -9,7 +9,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from lrpnumpy.meant import door
 from lrpnumpy.protocol import Comparison
@@ -46,7 +45,6 @@ def _each(items: Any, room: int, title: str | None) -> list[tuple[list[str], Exp
     return blocks
 
 
-@door
 def right_to_left(words: Sequence[str]) -> bool:
     """Whether most letters of some `words` are of a script that is written from right to left."""
     kinds = [unicodedata.bidirectional(c) for word in words for c in word]
@@ -125,10 +123,7 @@ def _lines(figure: Figure, e: Explanation, room: float) -> list[list[tuple[int, 
 
 def _word(ax: Axes, word: str, share: float, place: tuple[float, float], wide: float) -> None:
     x, y = place
-    size, ground = font_scale(), canvas.ground(ax)
-    r, g, b = rgb(share, [255 * part for part in ground])
-    back = (r / 255, g / 255, b / 255)
-    high = (LINE - 0.06) * size
-    ax.add_patch(FancyBboxPatch((x, y + 0.02), wide, high, boxstyle="square,pad=0", linewidth=0, facecolor=back))
-    text = ax.text(x + wide / 2, y + LINE * size / 2 - 0.01, word, fontsize=WORD * size, parse_math=False)
+    size, back = font_scale(), [part / 255 for part in rgb(share, [255 * part for part in canvas.ground(ax)])]
+    box = {"facecolor": back, "linewidth": 0, "boxstyle": "square,pad=0.25"}
+    text = ax.text(x + wide / 2, y + LINE * size / 2 - 0.01, word, fontsize=WORD * size, parse_math=False, bbox=box)
     text.set(ha="center", va="center", color=canvas.ink_on(back))

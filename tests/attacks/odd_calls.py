@@ -229,7 +229,6 @@ def calls(folder):
         ),
         "astype": (numbers.astype, {"dtype": "float32"}),
         "with_units": (numbers.with_units, {"features": ["a", "b", "c"]}),
-        "right_to_left": (lrp.plot.right_to_left, {"words": ["a"]}),
     }
     slow = {
         "cite": (lambda used: lrp.cite(used), {"used": "lrp-all"}),
@@ -291,7 +290,6 @@ def calls(folder):
         "plot.bars": (lrp.plot.bars, {"many": many, "width": 4.0}),
         "plot.beeswarm": (lrp.plot.beeswarm, {"many": many, "width": 4.0}),
         "plot.memory": (lrp.plot.memory, {"many": many, "width": 4.0}),
-        "plot.predictions": (lrp.plot.predictions, {"many": many, "width": 4.0}),
         "plot.gates": (lrp.plot.gates, {"model": numbers, "x": X, "width": 4.0}),
     }
     series = lrp.explain_windows(numbers, X, length=3)

@@ -89,7 +89,7 @@ def test_the_ranking_of_these_calls():
     assert ranked(methods=("gradient", "gradient-x-input")).methods  # without endless arguments it is right
 
 
-@pytest.mark.parametrize("name", ["bars", "beeswarm", "heatmap", "horizons", "memory", "predictions", "sentence"])
+@pytest.mark.parametrize("name", ["bars", "beeswarm", "heatmap", "horizons", "memory", "sentence"])
 def test_pictures_of_explanations_that_never_end(name):
     picture = getattr(pytest.importorskip("lrpnumpy.show.plot"), name)
     with pytest.raises(lrp.LrpError, match=f"{name}: an iterator of explanations must have at most 10,000") as error:

@@ -26,8 +26,6 @@ def nested(name, levels):
 
 CALLS = {
     "title": (lambda: lrp.write_page("p.html", [SAID], title=5), "title must be a string"),
-    "megabytes of text": (lambda: lrp.write_page("p.html", [SAID], megabytes="x"), "megabytes must be a positive"),
-    "endless megabytes": (lambda: lrp.write_page("p.html", [SAID], megabytes=10**400), "megabytes must be a positive"),
     "no path": (lambda: lrp.write_page(None, [SAID]), "path must be"),
     "a number as label": (lambda: lrp.write_page("p.html", [SAID], label=5), "label must be one value for each"),
     "a number as layers": (lambda: lrp.load("vowels", layers=5), "layers must be a list of names"),

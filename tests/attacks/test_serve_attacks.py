@@ -355,14 +355,6 @@ def test_a_flood_where_few_files_may_be_open():
         assert "Too many open files" not in process.stdout.read()
 
 
-def test_limits_of_few_files():
-    assert Limits().within(1 << 16) == Limits()
-    for files in (64, 128, 256, 1024):
-        some = Limits().within(files)
-        assert some.connections >= 1 and some.strangers >= 1
-        assert files < 256 or some.connections + some.strangers + 96 <= files
-
-
 @pytest.mark.parametrize("is_reset", [True, False])
 def test_a_connection_that_is_cut_off(live, is_reset):
     """Right after the question, and in the middle of it."""

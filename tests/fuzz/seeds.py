@@ -419,9 +419,9 @@ def _results(folder):
     for name, one in explained().items():
         text = {"a.json": one.to_json().encode()}
         yield Seed("Explanation.from_json", name, "explanation", text, "a.json")
-    state = folder / "state.jsonl"
-    ranked(state)
-    yield Seed("state of a ranking", RANKED, "state", {"state.jsonl": state.read_bytes()}, "state.jsonl")
+    ranked(folder / "state")
+    parts = {one.name: one.read_bytes() for one in (folder / "state").iterdir()}
+    yield Seed("state of a ranking", RANKED, "state", parts, min(parts))
 
 
 def _interrupted(folder):

@@ -153,7 +153,7 @@ def test_every_layer_has_a_page(name):
         assert said in page or (said == "DeepLIFT" and name in LINEAR), f"the page of {name} must speak of {said}"
 
 
-@pytest.mark.parametrize("name", [name for name in plot.__all__ if name != "right_to_left"])
+@pytest.mark.parametrize("name", plot.__all__)
 def test_every_picture_is_in_the_gallery(name):
     """A section of docs/pictures.md that draws it, and a row of its table that leads there."""
     text = (ROOT / "docs" / "pictures.md").read_text("utf-8")

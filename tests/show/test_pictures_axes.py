@@ -47,7 +47,7 @@ def test_what_is_not_finite_can_be_drawn(T):
         others={"basin": dataclasses.replace(BASIN, feature_relevance=R[:1])},
     )
     figures = [picture(e) for picture in (plot.feature_map, plot.series, plot.waterfall)]
-    figures += [picture([e]) for picture in (plot.memory, plot.bars, plot.beeswarm, plot.predictions)]
+    figures += [picture([e]) for picture in (plot.memory, plot.bars, plot.beeswarm)]
     for figure in figures:
         FigureCanvasAgg(figure).draw()
         for axes in figure.axes:

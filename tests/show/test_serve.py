@@ -265,8 +265,7 @@ def test_columns_are_found_by_name_or_by_order(river):
     one = answers.answer(river, {"csv": "\n".join([",".join(names), *lines])})
     other = answers.answer(river, {"csv": "\n".join([",".join(names[::-1]), *backwards])})
     bare = answers.answer(river, {"csv": "\n".join(lines)})
-    strange = answers.answer(river, {"csv": "\n".join(["a,b,c,d,e", *lines])})
-    assert one["values"] == other["values"] == bare["values"] == strange["values"] == rows.tolist()
+    assert one["values"] == other["values"] == bare["values"] == rows.tolist()
     with pytest.raises(lrp.LrpError, match="must have the columns"):
         answers.answer(river, {"csv": "\n".join([",".join(["rain", *names[1:]]), *lines])})
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import samples
 from matplotlib.image import imread as read_image
-from matplotlib.patches import FancyBboxPatch
 from networks import close
 
 import lrpnumpy as lrp
@@ -141,7 +140,7 @@ def test_figures(case, tmp_path):
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     figure, words = plot.sentence(e), [e.shown(t) for t in range(len(e))]
     assert [text.get_text() for text in figure.axes[0].texts[2:]] == words
-    boxes = figure.findobj(FancyBboxPatch)
+    boxes = [text.get_bbox_patch() for text in figure.axes[0].texts[2:]]
     backs = [tuple(round(255 * v) for v in box.get_facecolor()[:3]) for box in boxes]
     assert backs == [tuple(color.rgb(float(share))) for share in parts.word_shares(e)]
     seen = (255 * read_image(tmp_path / "a.png")[..., :3]).round().astype(int)

@@ -31,7 +31,6 @@ PICTURES = {
     "heatmap": lambda ax=None: plot.heatmap(many(static=True), ax=ax),
     "bars by month": lambda ax=None: plot.bars(many(), by=[k % 12 for k in range(60)], ax=ax),
     "horizons": lambda ax=None: plot.horizons(lrp.explain(*forecast(), target="all"), ax=ax),
-    "predictions": lambda ax=None: plot.predictions(many(), ax=ax),
     "gates": lambda ax=None: plot.gates(*forecast(), ax=ax),
     "gates of one step": lambda ax=None: plot.gates(forecast()[0], forecast()[1][:1], units=[2], ax=ax),
 }

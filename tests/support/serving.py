@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -87,7 +88,7 @@ def served(model="sentiment", warm=True, **limits):
 
     async def run():
         allowed = Limits(**limits)
-        worker = Worker(model, {}, allowed, lambda p: warmed.set() if p["done"] == p["of"] else None)
+        worker = Worker(model, {}, allowed)
         found["server"] = Server(worker, allowed)
 
         def tell(address):
@@ -110,7 +111,6 @@ def served(model="sentiment", warm=True, **limits):
             loop.run_until_complete(asyncio.sleep(0.05))
             loop.close()
 
-    warmed = threading.Event()
     task = loop.create_task(run())
     thread = threading.Thread(target=work)
     thread.start()
@@ -119,7 +119,10 @@ def served(model="sentiment", warm=True, **limits):
         if "error" in found:
             raise found["error"]
         if warm:
-            assert warmed.wait(300)
+            worker, until = found["server"].worker, time.monotonic() + 300
+            while worker.progress["done"] < worker.progress["of"]:
+                assert time.monotonic() < until
+                time.sleep(0.05)
         yield Live(found["address"], found["server"])
     finally:
         if thread.is_alive():
