@@ -208,10 +208,7 @@ def wanted() -> dict[str, tuple[str, tuple[str, ...]]]:
     from lrpnumpy.methods import METHODS
     from lrpnumpy.show import plot
 
-    pictures = {
-        f"draw {name}": (f"plot.{name}(", (f"lrp.plot.{name}(", "<img>"))
-        for name in plot.__all__
-    }
+    pictures = {f"draw {name}": (f"plot.{name}(", (f"lrp.plot.{name}(", "<img>")) for name in plot.__all__}
     methods = {
         f"what {name} computes": (name, ("<math>", "When it fails", method.paper.split()[0]))
         for name, method in METHODS.items()
