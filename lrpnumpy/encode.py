@@ -402,11 +402,11 @@ def _one_each(
 
     `is_all_seen` means that there are no such ids.
     """
-    spans = pairwise(accumulate(map(len, sequences), initial=0))
-    found = [
-        Encoded(ids[start:stop], None, stop - start, None, spelled, port.embedding)
-        for (start, stop), spelled in zip(spans, words, strict=False)
-    ]
+    found, start = [], 0
+    for sequence, spelled in zip(sequences, words, strict=False):
+        stop = start + len(sequence)
+        found.append(Encoded(ids[start:stop], None, stop - start, None, spelled, port.embedding))
+        start = stop
     if port.pad is None and is_all_seen:
         return found
     return [*map(_fitted, repeat(port), found, names)]

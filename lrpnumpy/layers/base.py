@@ -236,9 +236,10 @@ class Layer(Record):
 
         ran, how, entry: as in `backward`.
         """
-        R = Rs[""]
-        parts = self.backward(ran, R, how, entry)
-        return [part if part is None else np.ascontiguousarray(part, R.dtype) for part in parts]
+        R, parts = Rs[""], []
+        for part in self.backward(ran, R, how, entry):
+            parts.append(part if part is None else np.ascontiguousarray(part, R.dtype))
+        return parts
 
     def changed(
         self, ran: Ran, changes: Sequence[Change | None], wanted: tuple[str, ...], tol: float

@@ -122,11 +122,12 @@ class Recurrent(Layer):
 
     def run(self, xs: Sequence[Packed], keep: Keep, wanted: tuple[str, ...]) -> tuple[tuple[Packed, ...], Any]:
         """Outputs of every step, of each direction's last step, and last states; the trace is a Read per direction."""
-        batch, reads = xs[0].batch, []
+        batch, reads, outputs = xs[0].batch, [], []
         for _, cell, way in self.directions:
             count, order = len(cell.statement.inputs), STRAIGHT if way > 0 else batch.flip
             reads.append(cell.read(xs[:count], order, keep, "" in wanted, [one.rows for one in xs[count:]]))
-        outputs = (Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch) for name in wanted)
+        for name in wanted:
+            outputs.append(Packed(self.merged(self.sides(reads, name)), batch.ends if name else batch))
         return tuple(outputs), reads
 
     def give_back(
@@ -139,7 +140,9 @@ class Recurrent(Layer):
         for x in xs:  # words that were looked up receive one number each
             like = x.rows if x.words is None else np.empty((x.batch.R, 1), x.words.embedding.E.dtype)
             R_xs.append(np.zeros_like(like))
-        arriving = {name: self.unmerged(R, reads, name, how, entry) for name, R in Rs.items()}
+        arriving = {}
+        for name, R in Rs.items():
+            arriving[name] = self.unmerged(R, reads, name, how, entry)
         start: Sequence[np.ndarray] | np.ndarray = ()
         for k, (direction, cell, way) in enumerate(directions):
             R_last: list[np.ndarray | None] = [None] * len(cell.states)

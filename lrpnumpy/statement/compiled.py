@@ -159,7 +159,10 @@ class CellProgram:
         """Forward. `start` (states, 1 or n, H); `every`: whether the outputs of all steps are wanted."""
         n, R, H, dtype = batch.n, batch.R, self.H, self.dtype
         kinds, width, wants, bits, code = self.stored(rule, keep, every)
-        states = tuple([np.empty((n + R * is_wanted, H), dtype) for is_wanted in wants])
+        outputs = []
+        for is_wanted in wants:
+            outputs.append(np.empty((n + R * is_wanted, H), dtype))
+        states = tuple(outputs)
         if len(start) < len(states):  # the output is not a state
             start = np.concatenate((start, np.zeros_like(start[:1])))
         K, kept = np.empty(kinds * R * H, dtype), np.empty(width * R * H, dtype)
