@@ -354,7 +354,9 @@ def _spelled(port: Input, value: str | Sequence[str], where: str) -> tuple[str, 
 
 
 def _numbers_of(port: Input) -> str:
-    return f"a (T, {port.size}) array" if port.steps else f"one vector of {port.size} numbers"
+    if port.steps:
+        return f"a (T, {port.size}) array"
+    return f"one vector of {port.size} numbers"
 
 
 def as_array(value: Any, where: str) -> np.ndarray:

@@ -117,7 +117,9 @@ class Input(Record):
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
         """(…, D) `values` of the user as the network takes them."""
-        return values if self.scaler is None else self.scaler.scaled(values).astype(self.dtype)
+        if self.scaler is None:
+            return values
+        return self.scaler.scaled(values).astype(self.dtype)
 
     def described(self) -> list[str]:
         """Lines for `Model.summary`."""

@@ -77,7 +77,9 @@ class Batch:
 
     def sums(self, packed: np.ndarray) -> np.ndarray:
         """`packed` rows (R, …) summed over the steps of each sequence: (n, …)."""
-        return packed if self.n == self.R else np.add.reduceat(self.unpack(packed), self.starts)
+        if self.n == self.R:
+            return packed
+        return np.add.reduceat(self.unpack(packed), self.starts)
 
 
 REMEMBERED = 1000  # steps: batches of one sequence are remembered unless it is longer
@@ -224,7 +226,9 @@ def pasted(xs: Sequence[Packed], changes: Sequence[Change | None]) -> Iterator[t
 
 def _rows_of(x: Packed, change: Change | None, owner: np.ndarray, v: np.ndarray, t: np.ndarray) -> np.ndarray:
     """(K, D) rows of the variants v (K,) at their own steps t (K,), of an input that may be unchanged."""
-    return x.rows[x.batch.first[t] + owner[v]] if change is None else change.row_at(x, v, t)
+    if change is None:
+        return x.rows[x.batch.first[t] + owner[v]]
+    return change.row_at(x, v, t)
 
 
 def replaced(pieces: Sequence[tuple[Packed, np.ndarray]], owner: np.ndarray, before: Batch) -> Change:

@@ -298,7 +298,9 @@ class Explanation:
         return self._marked(Mark.PADDING)
 
     def _marked(self, mark: Mark) -> tuple[int, ...]:
-        return () if self.marks is None else tuple(np.flatnonzero(self.marks == mark).tolist())
+        if self.marks is None:
+            return ()
+        return tuple(np.flatnonzero(self.marks == mark).tolist())
 
     @property
     def reference_score(self) -> Any:
@@ -457,7 +459,9 @@ class Explanation:
     @property
     def each_class(self) -> list[Explanation]:
         """The explanation of each class that is explained: itself, or with target "all" one for every class."""
-        return [self.for_class(c) for c in range(len(self.scores))] if self.target == "all" else [self]
+        if self.target == "all":
+            return [self.for_class(c) for c in range(len(self.scores))]
+        return [self]
 
     @door
     def top(self, k: int = 5) -> list[TopStep]:

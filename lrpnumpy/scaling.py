@@ -168,4 +168,6 @@ def _column(part: Any, known: Any, names: Sequence[str] | None) -> np.ndarray:
     if known is None or names is None or column.ndim == 0:
         return column
     places = {str(name): k for k, name in enumerate(known)}
-    return column[[places[name] for name in names]] if all(name in places for name in names) else column
+    if all(name in places for name in names):
+        return column[[places[name] for name in names]]
+    return column

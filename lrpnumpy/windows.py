@@ -219,6 +219,8 @@ class Windows(Results):
 def _like(labels: np.ndarray, label: Any) -> Any:
     """A label as those of the series are: a date from text, or from what pandas and Python have."""
     try:
-        return np.datetime64(label).astype(labels.dtype) if labels.dtype.kind == "M" else str(label)
+        if labels.dtype.kind == "M":
+            return np.datetime64(label).astype(labels.dtype)
+        return str(label)
     except (TypeError, ValueError):
         raise LrpError(f"at: {shown(label)} is not a date; pass one such as '2005-04-03'.") from None

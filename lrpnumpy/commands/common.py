@@ -130,7 +130,9 @@ def method_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def class_of(text: str | None) -> int | str | None:
     """A class as typed: a number is an index, anything else a name."""
-    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else text
+    if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text):
+        return int(text)
+    return text
 
 
 def hints_of(options: argparse.Namespace) -> dict[str, Any]:

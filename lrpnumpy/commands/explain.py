@@ -79,7 +79,9 @@ def read(name: str) -> Any:
             if kind == ".npy":
                 return npy.read(Source(str(path), Budget(str(path), size_of(stream))), "", stream, size_of(stream))
             content = stream.read(min(size_of(stream), MAX_BYTES))  # Python allocates memory for all that is asked for
-        return parse_json(content) if kind == ".json" else read_csv(content.decode("utf-8-sig"))
+        if kind == ".json":
+            return parse_json(content)
+        return read_csv(content.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         must = "pass a .npy file or a .csv file of numbers, one step per line, or for several inputs a .npz or "
         if isinstance(error, FileNotFoundError):

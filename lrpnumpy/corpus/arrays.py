@@ -108,7 +108,9 @@ class Arrays:
             if not 0 <= length <= len(sequence):
                 return Bad(f"a length must lie from 0 to {len(sequence)}, the steps of the padded array, got {length}")
             sequence = sequence[:length]
-        return sequence if len(sequence) <= self.longest else Bad(too_long(len(sequence), self.longest))
+        if len(sequence) <= self.longest:
+            return sequence
+        return Bad(too_long(len(sequence), self.longest))
 
     def _layout(self, find: Find) -> tuple[LargeArray, np.ndarray, np.ndarray | None]:
         """The values, the rows at which sequences begin and the last one ends; of padded ones also their lengths."""

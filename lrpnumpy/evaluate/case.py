@@ -187,7 +187,9 @@ class Case:
             gone = {"step": (-1, len(x), 1), "feature": (-1, 1, x.shape[1]), "value": (-1, *x.shape)}[unit]
             variants = list(np.where(masks.reshape(gone), self.reference, x).astype(x.dtype))
         is_single = len(self.model.inputs) == 1
-        return variants if is_single else [{**self.sequences[k], self.model.main: one} for one in variants]
+        if is_single:
+            return variants
+        return [{**self.sequences[k], self.model.main: one} for one in variants]
 
     def relevance(self, m: int, unit: RemovalUnit) -> list[np.ndarray] | None:
         """Relevance for the decision by method m, one array (count,) for each sequence; None where it has none."""

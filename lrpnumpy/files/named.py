@@ -74,7 +74,9 @@ def _number(entry: Any) -> Any:
 
 def _list(source: Source, what: str, given: Any) -> Any:
     """Names, also from a file."""
-    return _content(source, what, given) if isinstance(given, (str, os.PathLike)) else given
+    if isinstance(given, (str, os.PathLike)):
+        return _content(source, what, given)
+    return given
 
 
 # --------------------------------------------------------------------------------------------------- vocabularies

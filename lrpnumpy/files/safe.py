@@ -261,7 +261,9 @@ def kind_of(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 2**64:
         return "a huge number"
     if isinstance(value, (str, bytes)):
-        return repr(value) if len(value) <= 60 else f"{type(value).__name__} {value[:50]!r}…"
+        if len(value) <= 60:
+            return repr(value)
+        return f"{type(value).__name__} {value[:50]!r}…"
     if isinstance(value, (bool, int, float)):
         return repr(value)
     if isinstance(value, (list, tuple, dict, set)):

@@ -56,7 +56,9 @@ class Safetensors(Source):
         return list(self._arrays)
 
     def text(self, name: str) -> str | None:
-        return self._metadata.string(name) if self._metadata is not None and self._metadata.has(name) else None
+        if self._metadata is not None and self._metadata.has(name):
+            return self._metadata.string(name)
+        return None
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._declared(name)[0]

@@ -43,7 +43,9 @@ class Dot:
         s = s * s.dtype.type(self.scale)
         to_q, to_k = how.factors(*blocks.both("q", "k"))
         R_q, R_k = s @ to_q, s.swapaxes(-1, -2) @ to_k
-        return (R_q * blocks.block.q, R_k * blocks.block.k) if how.times_input else (R_q, R_k)
+        if how.times_input:
+            return (R_q * blocks.block.q, R_k * blocks.block.k)
+        return (R_q, R_k)
 
 
 class Additive:

@@ -61,7 +61,9 @@ class Record:
         return [one.name for one in fields(cls)]
 
     def _values(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}
+        if is_dataclass(self):
+            return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {}
 
     def __repr__(self) -> str:
         shown = []

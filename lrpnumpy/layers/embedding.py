@@ -67,7 +67,9 @@ class Embedding(Record):
     @cached_property
     def unknown_row(self) -> int:
         """Row of the words that are not in the vocabulary, -1 where there is none."""
-        return (self.vocabulary or ()).index(self.unknown) if isinstance(self.unknown, str) else -1
+        if isinstance(self.unknown, str):
+            return (self.vocabulary or ()).index(self.unknown)
+        return -1
 
     def settings(self) -> dict[str, Any]:
         """As of any record; a tokenizer of the user's by its name."""

@@ -228,7 +228,9 @@ class Slice(Moved):
         every = range(count)
         if self.index is None:
             return every[self.start : self.stop : self.step]
-        return every[self.index : self.index + 1 or None] if -count <= self.index < count else every[:0]
+        if -count <= self.index < count:
+            return every[self.index : self.index + 1 or None]
+        return every[:0]
 
     def places(self, batches: Sequence[Batch], width: int) -> tuple[Any, Batch]:
         """The selected steps or features."""
@@ -323,7 +325,9 @@ class Pad(Moved):
     def least(self, steps: int) -> int:
         """Fewer than it returns."""
         fewest = max(1, steps - self.before - self.after)
-        return fewest if self.mode == "zeros" else max(fewest, 1 + max(self.before, self.after))
+        if self.mode == "zeros":
+            return fewest
+        return max(fewest, 1 + max(self.before, self.after))
 
     def returned(self, steps: int, width: int) -> int:
         """More than it takes."""

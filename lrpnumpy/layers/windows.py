@@ -40,7 +40,9 @@ class WindowSteps(NamedTuple):
     def least(self, count: int) -> int:
         """The number of steps needed for this number of windows."""
         more = (count - 1) * self.stride
-        return more + 1 if self.padding == "same" else max(more + self.reach - sum(self._fixed()), 1)
+        if self.padding == "same":
+            return more + 1
+        return max(more + self.reach - sum(self._fixed()), 1)
 
     def count(self, T: Any) -> Any:
         """How many windows there are over T steps: less than 1 where T is too short."""

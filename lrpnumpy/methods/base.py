@@ -284,7 +284,9 @@ class Question(NamedTuple):
     def combined(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """(n, …, C) to (n, …): the target's value, less that of the class it is held against."""
         out = values[np.arange(len(values)), ..., targets]
-        return out if self.request.versus is None else out - values[..., self.request.versus]
+        if self.request.versus is None:
+            return out
+        return out - values[..., self.request.versus]
 
 
 class PackedRecords(NamedTuple):

@@ -197,7 +197,9 @@ class Occlusion(Method):
         instead: Substitute = request.plan
 
         def measured(scores: np.ndarray) -> Any:
-            return probabilities(trace.model.output, scores) if self.of == "probability" else scores
+            if self.of == "probability":
+                return probabilities(trace.model.output, scores)
+            return scores
 
         whole, phrases = measured(question.scores), None
         words = {name: measured(occlude_words(trace, instead, steps, name)) for name in trace.inputs}

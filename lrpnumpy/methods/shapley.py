@@ -264,7 +264,9 @@ class Shapley(Referring):
 
     def advice(self) -> str:
         """What to try where relevance is doubtful."""
-        return "" if self.error is None else f"try a larger error than {self.error:g}, or fewer players"
+        if self.error is None:
+            return ""
+        return f"try a larger error than {self.error:g}, or fewer players"
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one for each of the `wanted` targets; one record after the other."""
@@ -293,7 +295,9 @@ class Shapley(Referring):
         """What the players of one record receive of one target."""
 
         def combined(values: np.ndarray | None) -> Any:
-            return None if values is None else _of_target(values, target, question.request.versus)
+            if values is None:
+                return None
+            return _of_target(values, target, question.request.versus)
 
         gains = combined(shares.gains)
         error = None if gains is None else standard_error(gains)
@@ -359,7 +363,9 @@ class Shapley(Referring):
 
 def _of_target(values: np.ndarray, target: int, versus: int | None) -> np.ndarray:
     """(…, C) to (…): the target's value, less that of the class it is held against."""
-    return values[..., target] if versus is None else values[..., target] - values[..., versus]
+    if versus is None:
+        return values[..., target]
+    return values[..., target] - values[..., versus]
 
 
 def names_of(model: Model, of: Of, players: Any) -> tuple[str, ...]:

@@ -71,7 +71,9 @@ def _grown(model: Model, states: States, windows: list[np.ndarray]) -> np.ndarra
         parts = [{name: [one[half] for one in own] for name, own in states.items()} for half in halves]
         return np.concatenate([_grown(model, part, windows) for part in parts])
     after, last = _read(model, states, windows[0])
-    return _grown(model, after, windows[1:]) if len(windows) > 1 else _scores(model, last)
+    if len(windows) > 1:
+        return _grown(model, after, windows[1:])
+    return _scores(model, last)
 
 
 def _read(model: Model, states: States, window: np.ndarray) -> tuple[States, dict[str, Packed]]:

@@ -221,7 +221,9 @@ class _Input:
         part = self.parts[0]
         if part.tokens is not None:
             return "words"
-        return "vector" if part.relevance.shape[-1] == 1 and part.feature_relevance is not None else "series"
+        if part.relevance.shape[-1] == 1 and part.feature_relevance is not None:
+            return "vector"
+        return "series"
 
     def shared(self) -> dict[str, Any]:
         """What is the same for all methods."""

@@ -226,7 +226,9 @@ def step_unit(labels: Any) -> str:
     if stamps is None or len(stamps) < 2:
         return "step"
     seconds = np.diff(stamps.astype("M8[s]")).astype(np.int64)
-    return UNITS.get(int(seconds[0]), "step") if (seconds == seconds[0]).all() else "step"
+    if (seconds == seconds[0]).all():
+        return UNITS.get(int(seconds[0]), "step")
+    return "step"
 
 
 def stamps_of(labels: Any) -> np.ndarray | None:

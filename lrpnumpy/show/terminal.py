@@ -31,7 +31,9 @@ def palette(color: Color = "auto", stream: TextIO | None = None) -> Literal["nev
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return "never"
-    return "truecolor" if os.environ.get("COLORTERM", "") in ("truecolor", "24bit") else "256"
+    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return "truecolor"
+    return "256"
 
 
 def paint(text: str, share: float, colors: str) -> str:

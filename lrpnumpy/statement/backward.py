@@ -147,7 +147,9 @@ class ArrayFlow(MessageFlow):
 
     def _reference(self, nodes: Sequence[Operation], axes: Axes) -> list[np.ndarray]:
         """The values of nodes in the reference's run; none without a reference."""
-        return [] if self.reference is None else [self.reference.at(node, self.rows, axes) for node in nodes]
+        if self.reference is None:
+            return []
+        return [self.reference.at(node, self.rows, axes) for node in nodes]
 
     def weights(self, term: Operation, axes: Axes) -> np.ndarray:
         """The trained numbers of a diagonal or a bias."""

@@ -80,7 +80,9 @@ class _Split:
         return self._settled(*self.parts[node])
 
     def _settled(self, a: Any, b: Any) -> Any:
-        return a if isinstance(b, int) else a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
+        if isinstance(b, int):
+            return a
+        return a + self.inside.reshape(-1, *[1] * (b.ndim - 1)) * b
 
     def _part(self, node: Operation, which: int, axes: Axes) -> Any:
         part = self.parts[node][which]

@@ -56,7 +56,9 @@ def _with_branches(node: OperationNode, known: ChainMap[str, Any]) -> OperationN
     branches = {
         key: with_cells(value, known) for key, value in node.attributes.items() if isinstance(value, OperationGraph)
     }
-    return node._replace(attributes={**node.attributes, **branches}) if branches else node
+    if branches:
+        return node._replace(attributes={**node.attributes, **branches})
+    return node
 
 
 def _used(outputs: Iterable[str], nodes: list[OperationNode]) -> list[OperationNode]:

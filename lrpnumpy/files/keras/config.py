@@ -294,7 +294,9 @@ def _first_settings(layers: list[KerasLayer]) -> dict[str, Any] | None:
     if first.graph is not None and first.graph.inputs:
         inner = first.graph.calls.get(first.graph.inputs[0][:2])
         return inner.layer.settings.value if inner is not None else None
-    return first.settings.value if any(first.settings.has(key) for key in SHAPES) else None
+    if any(first.settings.has(key) for key in SHAPES):
+        return first.settings.value
+    return None
 
 
 SHAPES = ("batch_shape", "batch_input_shape")

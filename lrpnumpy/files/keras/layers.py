@@ -211,7 +211,9 @@ def at_places(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue
     x = b.value(layer, x)
     if layer.kind == "Flatten":
         return shaped(x, -1)
-    return _conv_inside(b, layer, x) if layer.kind == "Conv1D" else _pool_inside(b, layer, x)
+    if layer.kind == "Conv1D":
+        return _conv_inside(b, layer, x)
+    return _pool_inside(b, layer, x)
 
 
 def _conv_inside(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
@@ -267,7 +269,9 @@ def global_pool(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     else:
         b.skips_padding(x)
         out = b.vectors(lrp.Mean(), x)
-    return b.vectors(lrp.Repeat(1), out, steps=1) if layer.settings.boolean("keepdims", False) else out
+    if layer.settings.boolean("keepdims", False):
+        return b.vectors(lrp.Repeat(1), out, steps=1)
+    return out
 
 
 def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:

@@ -97,7 +97,9 @@ class _Live:
     def words(self, layer: KerasLayer) -> list[str] | None:
         """The vocabulary of a layer, without its reserved words."""
         live = self.layers.get(layer.place)
-        return [str(word) for word in live.get_vocabulary(include_special_tokens=False)] if live is not None else None
+        if live is not None:
+            return [str(word) for word in live.get_vocabulary(include_special_tokens=False)]
+        return None
 
 
 # ---------------------------------------------------------------------------------------------------------- comparison

@@ -124,7 +124,9 @@ _COUNTS: dict[str, tuple[int, tuple[str, ...], int]] = {
 def _arrays_of(layer: KerasLayer) -> tuple[int, int]:
     """The numbers of trainable and other arrays of a layer. Files list the former first."""
     trained, fixed = _counted(layer.kind, layer.settings)
-    return (trained, fixed) if layer.settings.value.get("trainable", True) is not False else (0, trained + fixed)
+    if layer.settings.value.get("trainable", True) is not False:
+        return (trained, fixed)
+    return (0, trained + fixed)
 
 
 def _counted(kind: str, settings: Fields) -> tuple[int, int]:

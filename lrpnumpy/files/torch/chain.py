@@ -111,7 +111,9 @@ class ModuleOrder:
         if part is not None and part.is_nothing:
             return "linear"
         if part is not None and part.activation is not None:
-            return part.activation if part.alpha is None else Word(part.activation, {"alpha": float(part.alpha)})
+            if part.alpha is None:
+                return part.activation
+            return Word(part.activation, {"alpha": float(part.alpha)})
         if part is not None and part.kind in POOLS and not part.foreign:
             return pool_of(self.source, part)
         if part is not None and part.kind not in PROBABILITIES:

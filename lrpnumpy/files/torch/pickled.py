@@ -73,7 +73,9 @@ class ModulePart:
     @property
     def probability(self) -> str | None:
         """Which probability it makes of scores; None over the sequences of a batch."""
-        return None if self.foreign or self.settings.get("dim") == 0 else PROBABILITIES.get(self.kind)
+        if self.foreign or self.settings.get("dim") == 0:
+            return None
+        return PROBABILITIES.get(self.kind)
 
     @property
     def is_nothing(self) -> bool:
@@ -153,4 +155,6 @@ def _plain(value: Any) -> Any:
     """A setting: a number, a string, or a short tuple of them."""
     if isinstance(value, tuple) and len(value) <= 4:
         return tuple(map(_plain, value))
-    return value if isinstance(value, (bool, int, float, str, type(None))) else "something else"
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    return "something else"

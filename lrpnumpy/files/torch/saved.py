@@ -254,7 +254,9 @@ def _shown(root: Any) -> str:
     items = pickles.entries(root)
     if items is not None:
         return f"a dict of {', '.join(map(kind_of, list(items)[:10])) or 'nothing'}"
-    return f"a {root.name[:80]}" if isinstance(root, (Pickled, Name)) else kind_of(root)
+    if isinstance(root, (Pickled, Name)):
+        return f"a {root.name[:80]}"
+    return kind_of(root)
 
 
 # --------------------------------------------------------------------------------------------------------- formats

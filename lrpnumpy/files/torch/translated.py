@@ -125,7 +125,9 @@ def _where(t: Recorded, condition: Arg, a: Any, b: Any) -> str:
         raise Unclear("depends on the numbers of the input, which is not supported")
     chosen = a if condition.array.flat[0] else b
     name = chosen.name if isinstance(chosen, Arg) else t.constant(np.float32(chosen))
-    return name if t.shapes[name] == t.results[0] else t.emit("Expand", name, shape=list(t.results[0]))
+    if t.shapes[name] == t.results[0]:
+        return name
+    return t.emit("Expand", name, shape=list(t.results[0]))
 
 
 # --------------------------------------------------------------------------------------------------- sums and products
@@ -236,7 +238,9 @@ def _listed(given: Sequence[Any], named: Mapping[str, Any]) -> Any:
 
 
 def _reshape(t: Recorded, x: Arg, *_: Any, **__: Any) -> str:
-    return x.name if x.shape == t.results[0] else t.emit("Reshape", x, shape=list(t.results[0]))
+    if x.shape == t.results[0]:
+        return x.name
+    return t.emit("Reshape", x, shape=list(t.results[0]))
 
 
 def _squeeze(t: Recorded, x: Arg, dim: Any = None) -> str:
@@ -245,7 +249,9 @@ def _squeeze(t: Recorded, x: Arg, dim: Any = None) -> str:
 
 
 def _permuted(t: Recorded, x: Arg, order: Sequence[int]) -> str:
-    return x.name if list(order) == sorted(order) else t.emit("Transpose", x, perm=list(order))
+    if list(order) == sorted(order):
+        return x.name
+    return t.emit("Transpose", x, perm=list(order))
 
 
 def _transpose(t: Recorded, x: Arg, dim0: int = 0, dim1: int = 1, **_: Any) -> str:
@@ -287,7 +293,9 @@ def _narrow(t: Recorded, x: Arg, dim: int, start: Any, length: int) -> str:
 
 def _index_select(t: Recorded, x: Arg, dim: int, index: Arg) -> str:
     is_all = np.array_equal(_positions(index), np.arange(x.shape[dim]))
-    return x.name if is_all else t.emit("Gather", x, axis=x.axis(dim), index=_positions(index))
+    if is_all:
+        return x.name
+    return t.emit("Gather", x, axis=x.axis(dim), index=_positions(index))
 
 
 def _gather(t: Recorded, x: Arg, dim: int, index: Arg, **_: Any) -> str:
