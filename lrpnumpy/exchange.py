@@ -198,10 +198,10 @@ class Attribution:
             raise LrpError(f"baselines must be {len(arrays)}, as many as the inputs, got {len(given)}.")
         found = {}
         for (name, x), one in zip(arrays.items(), given, strict=True):
-            array = np.asarray(0 if one is None else untensored(one))
-            if array.ndim == 0 and array.dtype.kind in "fiu":
-                array = array.astype(x.dtype)
             try:
+                array = np.asarray(0 if one is None else untensored(one))
+                if array.ndim == 0 and array.dtype.kind in "fiu":
+                    array = array.astype(x.dtype)
                 found[name] = np.broadcast_to(array, x.shape)
             except ValueError:
                 raise LrpError(f"baselines must be a number or have the shape {x.shape}, got {shown(one)}.") from None

@@ -324,7 +324,7 @@ class Explanations(Results):
         with np.errstate(all="ignore"):
             problem = self._problem()
         if problem is not None:
-            warnings.warn(self.request.method.warning(problem), RelevanceWarning, stacklevel=outside())
+            warnings.warn(self.request.method._warning(problem), RelevanceWarning, stacklevel=outside())
 
     def _problem(self) -> str | None:
         """What is wrong: relevance that is not finite, a ledger that misses its score, relevance that is too large."""

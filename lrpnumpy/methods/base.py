@@ -165,7 +165,7 @@ class Method(ABC):
         """What to try where relevance is doubtful."""
         return ""
 
-    def warning(self, problem: str) -> str:
+    def _warning(self, problem: str) -> str:
         """The warning for doubtful relevance, because of a `problem`."""
         advice = self.advice()
         return f"{self.name}: {problem}{'; ' if advice else ''}{advice}."

@@ -144,11 +144,11 @@ class LRP(Method):
         """What to try where relevance is doubtful."""
         return f"use a larger eps than {self.eps:g}, or {'deeplift' if self.name == 'lrp-all' else 'lrp-all'}"
 
-    def warning(self, problem: str) -> str:
+    def _warning(self, problem: str) -> str:
         """The warning for doubtful relevance: rules that give relevance to gates can lose every digit."""
         if self.name in GATE_RULES:
             return f"{unstable(self.name)}: {problem}."
-        return super().warning(problem)
+        return super()._warning(problem)
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""

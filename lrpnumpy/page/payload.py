@@ -234,7 +234,7 @@ class _Input:
             marks = np.concatenate(every).astype(np.uint8)
         shapes = {np.asarray(one.values).shape[1:] for one in tables}
         if part.values is not None and part.tokens is None and len(shapes) == 1:
-            values = np.concatenate([np.asarray(one.values, np.float32) for one in tables])
+            values = _rows([np.asarray(one.values) for one in tables], 0)
         features: Sequence[str] = part.features or ()
         if not features and self.kind != "words":
             features = part.feature_names

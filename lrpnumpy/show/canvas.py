@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import dates, rcParams
+from matplotlib import colormaps, dates, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -107,6 +107,15 @@ def ink_on(color: Sequence[float]) -> str:
 def sign_colors(values: Any) -> list[Any]:
     """A color for each value: of positive, or of negative relevance."""
     return [NEGATIVE if value < 0 else POSITIVE for value in values]
+
+
+def colors(cmap: Any, default: Any) -> Any:
+    """The colormap that the caller passes, or the default."""
+    if cmap is None:
+        return default
+    if not isinstance(cmap, Colormap) and not (isinstance(cmap, str) and cmap in colormaps):
+        raise LrpError(f"cmap must be a colormap of matplotlib or its name, such as 'RdBu_r', got {shown(cmap)}.")
+    return cmap
 
 
 def relevance_map(ax: Axes) -> Any:

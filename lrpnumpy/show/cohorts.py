@@ -130,7 +130,7 @@ def mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def map_of_groups(ax: Axes, table: np.ndarray, groups: dict[str | None, np.ndarray], label: str, cmap: Any) -> None:
     """Mean absolute relevance (rows, groups) as a map: more groups than colors that can be told apart."""
-    image = canvas.heat(ax, table, Normalize(0), cmap or canvas.size_map(ax))
+    image = canvas.heat(ax, table, Normalize(0), canvas.colors(cmap, canvas.size_map(ax)))
     names = [f"{short(name, 12)}\n({len(rows)})" for name, rows in groups.items()]
     ax.set_xticks(range(len(groups)), names, fontsize=canvas.SMALL, parse_math=False)
     canvas.color_scale(ax, image, label)

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lrpnumpy import checks
 from lrpnumpy.checks import LrpError
 from lrpnumpy.explain import explain
 from lrpnumpy.meant import door
@@ -43,16 +44,17 @@ def gates(
     """
     found = trace(model, x)
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
-    layer = layers[0] if layer is None else str(layer)
-    if layer not in layers:
-        raise LrpError(f"gates: layer must be one of {', '.join(map(repr, layers))}, got {layer!r}.")
+    layer = layers[0] if layer is None else checks.one_of(layer, "gates: layer", layers)
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
-    chosen = np.sort(np.argsort(-kinds["h"].std(axis=0), kind="stable")[:UNITS])  # those that vary most
+    chosen: np.ndarray = np.sort(np.argsort(-kinds["h"].std(axis=0), kind="stable")[:UNITS])  # those that vary most
     if units is not None:
-        chosen = np.atleast_1d(units)
+        try:
+            chosen = np.atleast_1d(units)
+        except Exception:  # lists of different lengths, objects of the user's own
+            chosen = np.empty(0)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
-        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {units!r}.")
+        raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {checks.shown(units)}.")
     e = explain(model, x, "gradient-x-input")
     part = shown(e, "gates")[0]
     is_input = part.values is not None and len(part.values) == T

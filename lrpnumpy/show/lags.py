@@ -134,7 +134,7 @@ def horizons(
         about += f" (mean, n = {len(many)})"
     ax = canvas.axes_for(ax, width, 1.2 + min(6.0, 0.25 * len(table) + 0.4))
     unit, (cells, group) = step_unit(first.labels), grouped(table.T)
-    image = canvas.heat(ax, cells.T, canvas.Scale(cells), cmap or canvas.relevance_map(ax), group)
+    image = canvas.heat(ax, cells.T, canvas.Scale(cells), canvas.colors(cmap, canvas.relevance_map(ax)), group)
     some = range(0, len(table), -(-len(table) // 25))
     ax.set_yticks(some, [short(names[k]) for k in some], parse_math=False)
     ax.set_xlim(table.shape[1] - 0.5, -0.5)  # time goes to the right

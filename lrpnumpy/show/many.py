@@ -132,7 +132,7 @@ def _beeswarm(panel: Panel, cmap: Any) -> tuple[float, Paint]:
             ax.scatter(R[known], heights[known], color=ink, **look)
         else:
             colors = _shares(sums.values)[drawn][known]
-            look.update(cmap=cmap or canvas.VALUE_MAP, vmin=0, vmax=1)
+            look.update(cmap=canvas.colors(cmap, canvas.VALUE_MAP), vmin=0, vmax=1)
             dots = ax.scatter(R[known], heights[known], c=colors, **look)
             canvas.color_scale(ax, dots, "value of the feature (mean over steps)")
             ax.child_axes[-1].set_yticks([0, 1], ["low", "high"])
@@ -177,7 +177,7 @@ def _heatmap(panel: Panel, cmap: Any) -> tuple[float, Paint]:
         above = ax.inset_axes((0.0, 0.82, 0.8, 0.18))
         place = ax.inset_axes((0.0, 0.0, 0.8, 0.78), sharex=above)
         side = ax.inset_axes((0.82, 0.0, 0.13, 0.78), sharey=place)
-        image = canvas.heat(place, table, canvas.Scale(table), cmap or canvas.relevance_map(ax))
+        image = canvas.heat(place, table, canvas.Scale(table), canvas.colors(cmap, canvas.relevance_map(ax)))
         _rows_of_features(place, sums)
         place.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         canvas.set_labels(place, "records, in the order of f(x)")

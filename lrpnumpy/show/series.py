@@ -45,7 +45,7 @@ def feature_map(
             _signal(signal, part, int(d))
             canvas.set_labels(signal)
         cells, group = grouped(table)
-        image = canvas.heat(place, cells.T, norm, cmap or canvas.relevance_map(place), group)
+        image = canvas.heat(place, cells.T, norm, canvas.colors(cmap, canvas.relevance_map(place)), group)
         canvas.name_rows(place, names, size=canvas.SMALL if len(names) <= 25 else canvas.TINY)
         canvas.mark_steps(place, part.labels, len(table), group)
         _name_input([*above, place][0], part, len(parts) > 1)
@@ -73,7 +73,9 @@ def series(
         for place, d in zip(places, features, strict=True):
             ends = _signal(place, part, int(d))
             row = cells[None, :, min(d, cells.shape[1] - 1)]
-            image = canvas.heat(place, row, norm, cmap or canvas.relevance_map(place), group, ends, zorder=0)
+            image = canvas.heat(
+                place, row, norm, canvas.colors(cmap, canvas.relevance_map(place)), group, ends, zorder=0
+            )
             place.set_ylim(ends)
         canvas.mark_steps(place, part.labels, len(part.relevance), group)
         _name_input(places[0], part, len(parts) > 1)

@@ -175,7 +175,7 @@ def interactions(
     values = np.where(np.eye(P, dtype=bool), values, 2 * values)  # both halves of a pair
     drawn = np.where(np.tri(P, dtype=bool), values, np.nan)
     ax = canvas.axes_for(ax, width, 1.6 + 0.42 * min(P, 2 * NUMBERS))
-    image = canvas.heat(ax, drawn, canvas.Scale(np.nan_to_num(drawn)), cmap or canvas.relevance_map(ax))
+    image = canvas.heat(ax, drawn, canvas.Scale(np.nan_to_num(drawn)), canvas.colors(cmap, canvas.relevance_map(ax)))
     names = [_with_words(e, name) for name in players.names]
     canvas.name_rows(ax, names)
     ax.set_xticks(range(P), [short(name, 20) for name in names], parse_math=False)
