@@ -120,6 +120,8 @@ def entries(values: Iterable[Any], what: str, most: int = MANY, advice: str = "p
     """The entries of an iterable as a list; more than `most` are an error, since some iterators never end."""
     if hasattr(values, "detach"):  # a tensor, which makes an object of every row before the first is seen
         raise LrpError(f"{what} must be a list, got a tensor.")
+    if not isinstance(values, Iterable):
+        raise LrpError(f"{what} must be a list, got {shown(values)}.")
     found = list(islice(values, most + 1))
     if len(found) > most:
         raise LrpError(f"{what} must have at most {most:,} entries, got more; {advice}.")

@@ -83,12 +83,14 @@ def _in_order(vocabulary: Any, rows: int) -> Any:
     """A dict of word to row as the list of words in the order of the rows."""
     if not isinstance(vocabulary, Mapping):
         return vocabulary
-    places = {row: word for word, row in vocabulary.items()}
+    try:
+        places = {row: word for word, row in vocabulary.items()}
+    except TypeError:  # rows that are lists
+        places = {}
     missing = [row for row in range(rows) if row not in places]
     if missing or len(vocabulary) != rows:
         listed = f", and none for row {missing[0]}" if missing else ""
         raise LrpError(
-            f"Embedding: vocabulary must name each of the {rows} rows once, got {len(vocabulary)} words{listed}; name "
-            "reserved rows too, for example '<pad>' or '<unk>'."
+            f"Embedding: vocabulary must name each of the {rows} rows once, got {len(vocabulary)} words{listed}."
         )
     return [places[row] for row in range(rows)]

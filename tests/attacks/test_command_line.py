@@ -146,7 +146,7 @@ WRONG = [
     ("corpus x.jsonl o.h5 --exprt=a.csv", "(did you mean --export?); see `lrpnumpy corpus --help`."),
     ("corpus x.jsonl o.h5 more", "unrecognized arguments: more; see `lrpnumpy corpus --help`."),
     ("explain ", "lrpnumpy: the sentence is empty; pass at least one word."),
-    ("explain good --model river", "this model has no vocabulary; got a string, pass a (T, 5) array."),
+    ("explain good --model river", "x must be a (T, 5) array, as the model has no vocabulary, got"),
     ("explain --input x.csv", "x must have the 60 columns that the model takes, got 2"),
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; pass a .npy file"),
     ("explain good --html .", "html must be a file, got ., which is a folder."),

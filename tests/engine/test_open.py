@@ -157,7 +157,7 @@ def test_a_file_holds_a_custom_layer_by_name_and_version(rng, tmp_path):
     class Newer(Running):
         version = 2
 
-    with pytest.raises(lrp.WeightFileError, match="saved in version 1, the class passed as custom has version 2"):
+    with pytest.raises(lrp.WeightFileError, match="saved in version 1, the class passed has version 2"):
         lrp.load(path, custom={"Running": Newer})
 
 

@@ -377,7 +377,7 @@ def test_a_custom_sum_rule_is_one_class(rng, tmp_path):
 def test_methods_that_share_a_name_are_not_lost(rng):
     model, xs = lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)]), [rng.normal(size=(5, 3)) for _ in range(4)]
     two = [lrp.LRP(eps=0.1), lrp.LRP(eps=0.2)]
-    with pytest.raises(lrp.LrpError, match="two of them are named 'lrp-all'; pass a dict"):
+    with pytest.raises(lrp.LrpError, match="methods must be different methods, or a dict of names and methods"):
         lrp.rank_methods(model, xs, two, measures=["removal"])
     found = lrp.rank_methods(model, xs, {"small": two[0], "large": two[1]}, measures=["removal"])
     assert [*found.methods] == ["small", "large"]

@@ -442,7 +442,7 @@ def test_sequences_must_be_long_enough(rng, tmp_path):
     model = network(rng, conv(rng, 4, 4, width=3, dilation=2), MaxPool1D(2))
     assert model.least == {"x": 6}
     lrp.predict(model, rng.normal(size=(6, 4)))
-    with pytest.raises(lrp.LrpError, match=r"^x must have at least 6 steps for the layers of this model, got 5"):
+    with pytest.raises(lrp.LrpError, match=r"^x must have at least 6 steps for this model, got 5"):
         lrp.predict(model, rng.normal(size=(5, 4)))
     with pytest.raises(lrp.LrpError, match=r"^sequence 1 must have at least 6 steps"):
         lrp.explain_all(model, records(rng, lengths=(7, 5)))

@@ -365,7 +365,7 @@ CASES = {
     "data that hold no lists": (lambda: lrp.rank_methods(NUMBERS, {"x": 5}), "input 'x' must have a list"),
     "labels of one sigmoid": (
         lambda: lrp.rank_methods(SIGMOID, [X], target=[2]),
-        "target must be 0 or 1 for each of 1",
+        "target must be one class for each of 1 sequences, 0 or 1",
     ),
     "labels of all classes": (
         lambda: lrp.rank_methods(NUMBERS, [X], target="all"),
@@ -373,7 +373,7 @@ CASES = {
     ),
     "methods that are none": (
         lambda: lrp.rank_methods(NUMBERS, [X], 5),
-        "methods must be a list or a dict of names and rules",
+        "methods must be a list, got 5",
     ),
     # pictures
     "a ledger of cd": (lambda: lrp.plot.ledger(lrp.explain(NUMBERS, X, "cd")), "ledger: pass an explanation of one"),

@@ -84,11 +84,11 @@ def test_keras_counts_words_from_one(path):
     [
         (WORDS[2:], r"must have 6 .*, got 4; name reserved rows, too: \['<pad>', '<unk>', \*words\]"),
         ([*WORDS, "bad"], r"must have 6 .*, got 7"),
-        ({**INDEX, "more": 6}, r"a row from 0 to 5, got 'more': 6; .*pass \{word: row.*if row < 6\}.*index_from=3"),
+        ({**INDEX, "more": 6}, r"each of the 6 rows once, got 6 .*pass \{word: row.*if row < 6\}.*index_from=3"),
         ({"the": 3, "film": 4, "is": 5}, r"none for row 0; name reserved rows"),
-        ({"the": 1, "film": 1}, "each row one word, got 'the' and 'film' for row 1"),
-        ({"the": "one"}, "map each word to a row"),
-        ({"the": 1.5}, "map each word to a row"),
+        ({"the": 1, "film": 1}, "each of the 6 rows once, got 2 words"),
+        ({"the": "one"}, "each of the 6 rows once, got 1 words"),
+        ({"the": [1]}, "each of the 6 rows once, got 1 words"),
         (["the"] * 6, "'the' twice"),
     ],
 )
