@@ -201,9 +201,11 @@ def read_file(opened: WeightFile, options: LoadOptions) -> Imported | Report:
     kind, names = f"lrpnumpy HDF5, version {VERSION}", model_names(file)
     if options.several and names and which is None:
         return Report(opened.file, kind, None, (), tuple(names))
-    if (which not in names) if names else which is not None:
-        wanted = f"one of {', '.join(map(repr, names[:20]))}, as which={names[0]!r}" if names else "left out"
-        raise file.error("", f"holds {max(1, len(names))} models, which must be {wanted}, got {which!r}")
+    if names and which not in names:
+        listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+        raise file.error("", f"holds {len(names)} models, {listed}; say which, as which={names[0]!r}, got {which!r}")
+    if not names and which is not None:
+        raise file.error("", f"holds one model; leave out which, got {which!r}")
     at = f"{which}/" if which else ""
     text = file.attribute(at, "model")
     if not isinstance(text, str):

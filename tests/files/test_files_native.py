@@ -226,10 +226,11 @@ def test_several_models_in_one_file(tmp_path):
     same(lrp.load(path, which="addition/0"), models["addition/0"])
     assert lrp.load(path, which="addition/1").provenance == {"error": "0.001"}
     with pytest.raises(
-        lrp.WeightFileError, match=r"holds 2 models.*'addition/0', 'addition/1', as which='addition/0', got None"
+        lrp.WeightFileError,
+        match=r"holds 2 models, 'addition/0', 'addition/1'; say which, as which='addition/0', got None",
     ):
         lrp.load(path)
-    with pytest.raises(lrp.WeightFileError, match=r"which must be one of 'addition/0'.*got 'addition/2'"):
+    with pytest.raises(lrp.WeightFileError, match=r"'addition/0'.*say which, .*got 'addition/2'"):
         lrp.load(path, which="addition/2")
     report = files.inspect(path)
     assert report.models == ("addition/0", "addition/1") and "addition/1" in str(report)
@@ -246,7 +247,7 @@ def test_names_of_several_models_are_checked(tmp_path, names):
 
 def test_one_model_needs_no_name(tmp_path):
     lrp.save(zoo.NETWORKS["relu"].model(), tmp_path / "one.h5")
-    with pytest.raises(lrp.WeightFileError, match="which must be left out"):
+    with pytest.raises(lrp.WeightFileError, match="holds one model; leave out which"):
         lrp.load(tmp_path / "one.h5", which="one")
 
 
