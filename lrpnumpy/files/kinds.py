@@ -38,8 +38,9 @@ KERAS_MEMBERS = {"config.json", "model.weights.h5"}  # of a .keras archive
 REFERENCE = ("model", "vocab", "embeddings.npy")  # files of LRP_for_LSTM
 SAVE_STATE = "write torch.save(model.state_dict(), path) in PyTorch, in float32, and open that"
 OTHER_PICKLE = (
-    "is a pickle, but not one of torch.save; save the network with its own library (torch.save, or model.save of "
-    "Keras), or a dict of arrays with np.savez('model.npz', **arrays), and open that"
+    "is a pickle, but not one of torch.save; save the network with its own library "
+    "(torch.save(model.state_dict(), path), or model.save(path) of Keras), or a dict of arrays with "
+    "np.savez('model.npz', **arrays), and open that"
 )
 
 
@@ -177,6 +178,10 @@ READERS = (
     ),
     FileReader(lambda file: is_saved(file), "torch.model:read_saved", ("which", *_ARRAYS)),
     FileReader(lambda file: file.members >= KERAS_MEMBERS, "keras.version3:read_archive", _KERAS),
+    FileReader(
+        lambda file: any(name.endswith("/model_weights_config.json") for name in file.members),
+        refused=f"is a program of torch.export; {SAVE_STATE}",
+    ),
     FileReader(lambda file: is_onnx(file.head), "onnx.model:read", ("which", "custom", "constants")),
     FileReader(lambda file: file.is_hdf5 or is_npz(file) or is_safetensors(file), "torch.model:read_arrays", _ARRAYS),
     FileReader(lambda file: is_other_pickle(file.head), refused=OTHER_PICKLE),

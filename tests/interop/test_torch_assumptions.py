@@ -533,3 +533,58 @@ def test_a_module_is_left_as_it_was(trained):
         else:
             lrp.from_torch(module, check=check)
         assert module.hidden is hidden and state_of(module) == before and module.memory.calls == 0
+
+
+# ---- functions of torch between an LSTM and its head; from_torch compares the scores itself ----
+
+
+def _causal(module, y):
+    mask = torch.triu(torch.ones(y.shape[1], y.shape[1], dtype=torch.bool), 1)
+    return module.attention(y, y, y, attn_mask=mask, need_weights=False)[0][:, -1]
+
+
+def _attended(module, y):
+    weights = torch.softmax(torch.einsum("bth,bh->bt", module.between(y), y[:, -1]), 1)
+    return torch.einsum("bt,bth->bh", weights, y)
+
+
+FUNCTIONS = {
+    "einsum, attention": _attended,
+    "einsum, a matrix": lambda m, y: torch.einsum("bth,kh->btk", y, m.between.weight)[:, -1],
+    "addmm": lambda m, y: torch.addmm(m.between.bias, y[:, -1], m.between.weight.t()),
+    "relu6": lambda m, y: torch.nn.functional.relu6(9 * y[:, -1]),
+    "celu": lambda m, y: torch.nn.functional.celu(y[:, -1]),
+    "logsigmoid": lambda m, y: torch.nn.functional.logsigmoid(y[:, -1]),
+    "abs": lambda m, y: abs(y[:, -1]),
+    "hstack": lambda m, y: torch.hstack([y[:, -1, :2], y[:, 0, 2:]]),
+    "mT": lambda m, y: y.mT.mean(-1),
+    "a causal mask": _causal,
+}
+
+
+class Between(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm, self.between, self.head = (
+            torch.nn.LSTM(3, 4, batch_first=True),
+            torch.nn.Linear(4, 4),
+            torch.nn.Linear(4, 2),
+        )
+        self.attention, self.function = torch.nn.MultiheadAttention(4, 2, batch_first=True), function
+
+    def forward(self, x):
+        return self.head(self.function(self, self.lstm(x)[0]))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_torch(name):
+    module, x = Between(FUNCTIONS[name]).eval(), torch.randn(1, 9, 3)
+    found = lrp.from_torch(module)
+    np.testing.assert_allclose(lrp.predict(found, x[0].numpy()), module(x)[0].detach().numpy(), atol=1e-5)
+
+
+def test_pools_whose_last_window_is_partial_are_refused():
+    pooled = Between(lambda m, y: torch.nn.functional.max_pool1d(y.transpose(1, 2), 2, ceil_mode=True).mean(-1))
+    with pytest.raises(lrp.WeightFileError, match="ceil_mode"):
+        lrp.from_torch(pooled.eval())

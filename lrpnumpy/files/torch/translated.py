@@ -161,14 +161,15 @@ def _einsum(t: Recorded, equation: str, *operands: Any) -> str:
     batch = [k for k in right if k in of_a and k in of_b]
     rows, columns = ([k for k in right if k in one and k not in batch] for one in (of_a, of_b))
     first, second = [*batch, *rows, *summed], [*batch, *summed, *columns]
-    if {*first} != {*of_a} or {*second} != {*of_b} or len(summed) != 1 or max(len(rows), len(columns)) > 1:
+    is_product = len(summed) == 1 and len(columns) < 2 and (len(rows) < 2 or not batch)
+    if {*first} != {*of_a} or {*second} != {*of_b} or not is_product:
         raise Unclear("is supported as a matrix product only")
     x, y = (_permuted(t, one, [of.index(k) for k in order]) for one, of, order in ((a, of_a, first), (b, of_b, second)))
     at, gone = len(batch), []
     if not rows:
         x, gone = t.emit("Unsqueeze", x, axes=[at]), [at]
     if not columns:
-        y, gone = t.emit("Unsqueeze", y, axes=[at + 1]), [*gone, at + 1]
+        y, gone = t.emit("Unsqueeze", y, axes=[at + 1]), [*gone, at + max(1, len(rows))]
     made, order = t.emit("MatMul", x, y), [*batch, *rows, *columns]
     if gone:
         made = t.emit("Squeeze", made, axes=gone)
@@ -600,7 +601,7 @@ FUNCTIONS: dict[str, Function] = {
     "celu": _each("Celu", ["alpha"]),
     "relu6": _each("Clip", min=0.0, max=6.0),
     "rsqrt": lambda t, x: t.emit("Reciprocal", t.emit("Sqrt", x)),
-    "logsigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
+    "log_sigmoid": lambda t, x: t.emit("Neg", t.emit("Softplus", t.emit("Neg", x))),
     "hardsigmoid": _each("HardSigmoid", alpha=1 / 6, beta=0.5),
     "leaky_relu": lambda t, x, negative_slope=0.01, inplace=False: t.emit("LeakyRelu", x, alpha=float(negative_slope)),
     "gelu": lambda t, x, approximate="none": t.emit("Gelu", x, approximate=approximate),
