@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -369,11 +370,11 @@ class Model(Record):
     @door
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in `dtype`, float32 or float64."""
-        try:
-            kind = np.dtype(dtype)
-        except (TypeError, ValueError):
-            kind = np.dtype(object)
-        if dtype is None or kind not in FLOATS:  # to NumPy None is float64
+        kind = np.dtype(object)
+        if isinstance(dtype, (type, np.dtype)) or (isinstance(dtype, str) and dtype in ("float32", "float64")):
+            with contextlib.suppress(TypeError, ValueError):
+                kind = np.dtype(dtype)
+        if kind not in FLOATS:
             raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")
         return self._with(lambda record: record.astype(kind))
 

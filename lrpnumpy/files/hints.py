@@ -122,7 +122,7 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
             if isinstance(value, str) or not np.iterable(value):
                 raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
             found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
-    if found.get("unknown") == "":
+    if isinstance(found.get("unknown"), str) and not found["unknown"]:
         found["unknown"] = False
     if (constants := found.get("constants")) is not None:
         try:  # the command line gives pairs
