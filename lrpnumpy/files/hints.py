@@ -120,7 +120,7 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
     for name in ("layers", "activations"):
         if (value := found.get(name)) is not None:
             if isinstance(value, str) or not np.iterable(value):
-                raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
+                raise LrpError(f"{function}: {name} must be a list of names, got {shown(value)}.")
             found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
     if isinstance(found.get("unknown"), str) and not found["unknown"]:
         found["unknown"] = False
