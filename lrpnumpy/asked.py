@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -115,7 +115,7 @@ def phrases(encoded: Encoded, spans: Any, where: str) -> np.ndarray:
         pairs = [(start, stop) for start, stop in spans]
     except (TypeError, ValueError):
         pairs = [(None, None)]
-    if isinstance(spans, (Mapping, Set)):  # they have no order
+    if not isinstance(spans, (list, tuple, np.ndarray)):
         pairs = [(None, None)]
     if not all(is_number(end, int) for pair in pairs for end in pair):
         raise LrpError(f"{where}: spans must be a list of pairs (start, stop), got {shown(spans)}.")
