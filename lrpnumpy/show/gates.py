@@ -55,7 +55,7 @@ def gates(
             chosen = np.empty(0)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= H:
         raise LrpError(f"gates: units must be numbers from 0 to {H - 1}, got {checks.shown(units)}.")
-    e = explain(model, x, "gradient-x-input")
+    e = explain(model, x, "gradient")  # for its inputs and their names
     part = shown(e, "gates")[0]
     is_input = part.values is not None and len(part.values) == T
     inputs = dict(zip(part.features[:SIGNALS], part.values.T, strict=False)) if is_input else {}  # type: ignore[union-attr]
