@@ -13,7 +13,7 @@ import numpy as np
 from lrpnumpy import tables, text
 from lrpnumpy.checks import MANY, AssumptionWarning, LrpError, check_shape, numbers, optional, outside, shown, unmasked
 from lrpnumpy.fields import taken
-from lrpnumpy.inputs import Input
+from lrpnumpy.inputs import Input, listed
 from lrpnumpy.layers import Embedding
 from lrpnumpy.model import Model
 from lrpnumpy.packed import REMEMBERED, Batch, LookedUp, Packed, single
@@ -473,6 +473,11 @@ def _vectors(
             raise LrpError(f"{where} must have shape (T, {port.size}), got {array.shape}; is it x.T?")
         if array.ndim == 3:
             raise LrpError(f"{where} must be one sequence of shape (T, {port.size}), got {array.shape}{BATCH}.")
+        if array.ndim == 2 and array.shape[1] != port.size:
+            advice = f"an array of shape (T, {port.size})"
+            if port.features is not None:
+                advice = f"a DataFrame with the columns {listed(port.features).removeprefix(': ')}"
+            raise LrpError(f"{where} has {array.shape[1]} features, the model takes {port.size}; pass {advice}.")
         check_shape(array, where, (None, port.size))
     found = []
     for x, (_, table), where in zip(_checked(port, arrays, names), forms, names, strict=True):

@@ -91,7 +91,7 @@ CASES = {
     # inputs: position in the batch
     "wrong number of features": (
         lambda: lrp.predict_all(NUMBERS, [X, X[:, :2]]),
-        r"sequence 1 must have shape \(any, 3\), got \(4, 2\)",
+        r"sequence 1 has 2 features, the model takes 3; pass an array of shape \(T, 3\)",
     ),
     "NaN in an input": (
         lambda: lrp.explain_all(NUMBERS, [X, X, holed(X, np.nan)]),
