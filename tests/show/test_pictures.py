@@ -233,6 +233,16 @@ def test_the_memory_curve_is_the_mean_by_lag():
     assert middle.max() == pytest.approx(max(np.quantile(column, 0.75) for column in lags))
 
 
+def test_the_memory_curve_leaves_out_what_is_not_finite():
+    some = many()
+    R = some[0].feature_relevance.copy()
+    R[-1] = np.nan
+    broken = some[0].with_first(feature_relevance=R, relevance=R.sum(axis=1))
+    expected = np.mean([abs(e.feature_relevance[-1]).sum() for e in some[1:]])
+    assert plot.memory([broken, *some[1:]]).axes[0].lines[0].get_ydata()[0] == pytest.approx(expected)
+    assert plot.memory([broken]).axes[0].lines[0].get_ydata()[0] == 0
+
+
 def test_lags_are_counted_from_the_prediction_that_was_explained(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
     e = lrp.explain(model, rng.normal(size=(9, 2)), step=4)
