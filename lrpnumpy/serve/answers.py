@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, names, one_of, shown
+from lrpnumpy.checks import LrpError, names, one_of, shown
 from lrpnumpy.counterfactual import counterfactual
 from lrpnumpy.explain import COMPARED, explain
 from lrpnumpy.files import SHIPPED
@@ -113,7 +113,13 @@ def _input(model: Model, asked: Mapping[str, Any]) -> Any:
     if given == ["csv"]:
         table = read_csv(_text(asked["csv"], "csv", 1 << 20), CELLS)
     else:
-        values, labels = float_array(asked["values"], "values", (None, None)), asked.get("labels")
+        try:
+            values, labels = np.array(asked["values"], np.float64), asked.get("labels")
+        except (TypeError, ValueError, OverflowError):
+            values, labels = np.empty(0), None
+        if values.ndim != 2 or not values.size:
+            got = shown(asked["values"])
+            raise LrpError(f"values must be a list of steps with as many numbers each, got {got}.")
         if labels is not None:
             labels = np.array([str(label) for label in labels])
         table = Table(values, labels, names(asked.get("features"), "features", values.shape[1]))
