@@ -78,9 +78,11 @@ def _exists(target: Path, what: str = "save") -> LrpError:
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
-    """A full disk, most often."""
-    reason = error.strerror or error
-    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and run it again.")
+    """A full disk, most often; else a folder that does not exist, or that nobody may write to."""
+    advice = "choose another name or folder"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = "what is finished is kept: make room and run it again"
+    return LrpError(f"{path}: cannot be written ({error.strerror or error}); {advice}.")
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

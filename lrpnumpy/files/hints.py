@@ -120,9 +120,9 @@ def taken(function: str, given: Mapping[str, Any], without: Sequence[str] = ()) 
     for name in ("layers", "activations"):
         if (value := found.get(name)) is not None:
             if isinstance(value, str) or not np.iterable(value):
-                raise LrpError(f"{function}: {name} must be a list of names, got {value!r}.")
+                raise LrpError(f"{function}: {name} must be a list of names, got {shown(value)}.")
             found[name] = [str(one) for one in entries(value, f"{function}: {name}", 1000)]
-    if found.get("unknown") == "":
+    if isinstance(found.get("unknown"), str) and not found["unknown"]:
         found["unknown"] = False
     if (constants := found.get("constants")) is not None:
         try:  # the command line gives pairs
