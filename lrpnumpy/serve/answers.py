@@ -47,7 +47,7 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     for key, value in asked.items():
         if not isinstance(value, KINDS[one_of(key, "a question's entry", tuple(KINDS))]):
             raise LrpError(f"{key} of a question has the wrong type, got {shown(value)}.")
-    x = _input(model, asked)
+    x = _input(asked)
     methods = _methods(asked.get("methods", [model.method]))
     options = _options(asked.get("options", {}))
     common = {"target": asked.get("target"), "step": asked.get("step")}
@@ -103,7 +103,7 @@ def _editable(found: Explanation) -> dict[str, Any]:
     return {"values": found.values.tolist(), "labels": labels, "features": features}
 
 
-def _input(model: Model, asked: Mapping[str, Any]) -> Any:
+def _input(asked: Mapping[str, Any]) -> Any:
     """What is to be explained, if it is not too much."""
     given = [key for key in ("text", "values", "csv") if key in asked]
     if len(given) != 1:

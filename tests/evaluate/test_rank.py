@@ -293,6 +293,15 @@ def test_a_run_that_was_interrupted_goes_on(model, rng, tmp_path, monkeypatch):
     assert other.about["sequences"] == 12 and len([*state.iterdir()]) == 6
 
 
+def test_an_error_of_your_own_function_is_shown(model, rng):
+    def mine(model, sequences):
+        for one in sequences:
+            yield lrp.explain(model, one, "magic")
+
+    with pytest.raises(LrpError, match="unknown method 'magic'"):
+        lrp.rank_methods(model, data(rng, 3), {"mine": mine}, measures=["removal"])
+
+
 def test_a_state_that_cannot_be_read_is_an_error(model, rng, tmp_path, monkeypatch):
     asked = {"measures": ["removal"], "state": tmp_path}
     lrp.rank_methods(model, (sequences := data(rng, 3)), NAMES, **asked)
