@@ -56,10 +56,16 @@ def _take_name(part: Path, path: Path) -> None:
         os.link(part, path)  # a second name: where a file has it already this fails, a rename would not
     except FileExistsError:
         raise _exists(path) from None
-    except (AttributeError, OSError):  # a file system without such links
-        if os.path.lexists(path):
+    except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
+        try:
+            os.close(os.open(path, NEW))
+        except FileExistsError:
             raise _exists(path) from None
-        part.replace(path)
+        try:
+            part.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:

@@ -222,6 +222,7 @@ def test_a_file_that_appears_while_we_write_is_not_replaced(tmp_path, monkeypatc
         fsync(handle)
         if stat.S_ISREG(os.fstat(handle).st_mode):  # not the folder, which comes last
             path.write_bytes(b"theirs")
+            monkeypatch.setattr(os.path, "lexists", lambda _: False)  # nor does a second look tell
 
     monkeypatch.setattr(os, "fsync", taken)
     with pytest.raises(lrp.LrpError, match="overwrite=True"):
