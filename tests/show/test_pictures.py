@@ -382,6 +382,15 @@ def test_gates_are_those_of_the_trace():
         plot.gates(model, x, layer="7")
 
 
+def test_gates_name_the_class_of_the_score(rng):
+    layers, x = [nets.lstm(rng, 2, 3), nets.dense(rng, 3, 2)], rng.normal(size=(5, 2))
+    model = lrp.Model(layers, classes=("low", "high"))
+    best = int(np.argmax(lrp.predict(model, x)))
+    said = words(plot.gates(model, x, layer=0))
+    assert f"f(x) = {lrp.predict(model, x)[best]:.4g} ({model.classes[best]})" in said and "base value" not in said
+    assert "f(x)" not in words(plot.gates(lrp.Model(layers, readout="every"), x))  # it has one at every step
+
+
 def test_gates_of_words_and_of_two_directions(rng):
     embedding = lrp.Embedding(rng.normal(size=(3, 3)), vocabulary=["pad", "a", "b"], mask=0)
     both = nets.two_way(rng, 3, 2, "concat", (nets.lstm, nets.gru))
