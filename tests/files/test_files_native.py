@@ -237,6 +237,17 @@ def none_here(*_):
     raise PermissionError(1, "Operation not permitted")
 
 
+def test_a_name_that_was_taken_for_a_failed_write_is_given_back(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", none_here)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(lrp.WeightFileError, match="No space left"):
+        lrp.save(zoo.NETWORKS["sentence"].model(), tmp_path / "model.h5")
+    assert os.listdir(tmp_path) == []
+
+
 def test_several_models_in_one_file(tmp_path):
     models = {f"addition/{k}": zoo.NETWORKS[name].model() for k, name in enumerate(["relu", "sentence"])}
     path = tmp_path / "toy.h5"
