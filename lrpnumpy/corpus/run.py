@@ -51,7 +51,8 @@ class Output:
 
     def __post_init__(self) -> None:
         try:
-            is_path = bool(os.fspath(self.path))
+            path = os.fspath(self.path)
+            is_path = isinstance(path, str) and bool(path)
         except Exception:  # a path may be an object of the user's own
             is_path = False
         if not is_path:
@@ -244,7 +245,7 @@ class Beside(NamedTuple):
 
 def beside_of(given: Any, kind: str) -> Beside:
     """Columns from a dict of name to values, or from names of fields where the source is of the `kind` "jsonl"."""
-    names = [given] if isinstance(given, str) else given or ()
+    names = [given] if isinstance(given, str) else () if given is None else given
     if not isinstance(names, (Mapping, list, tuple)) or not all(isinstance(name, str) for name in names):
         raise LrpError(f"columns must be a dict of names to values, or a list of names, got {shown(given)}.")
     if not isinstance(names, Mapping):

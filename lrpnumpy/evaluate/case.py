@@ -88,6 +88,8 @@ def _of_function(name: str, found: Sequence[Any], model: Model, sequences: list[
     try:
         each = [finite(getattr(one, "relevance", one)) for one in islice(found, len(shapes) + 1)]
         is_right = all(one.shape in (shape[:1], shape) for one, shape in zip(each, shapes, strict=True))
+    except LrpError:  # of a function that computes one after the other
+        raise
     except (TypeError, ValueError):
         is_right = False
     if not is_right:

@@ -103,9 +103,10 @@ def rank_methods(
         return values
 
     folder = None if state is None else Path(state)
-    if folder is not None and not folder.is_dir():
+    if folder is not None:
         try:
-            folder.mkdir()
+            if not folder.is_dir():
+                folder.mkdir()
         except OSError as error:
             raise LrpError(f"state must be a folder, or one that can be made, got {state}: {error.strerror}.") from None
     undo = settle()
@@ -210,7 +211,10 @@ def _digest(encoded: list[EncodedRecord], classes: np.ndarray | None) -> str:
 def _stored(folder: Path | None, name: str, compute: Callable[[], Values]) -> Values:
     """A part: as its file in the folder has it, or computed. A damaged file is replaced: it begins with its digest."""
     path = folder / f"{name}.json" if folder is not None else None
-    content = path.read_bytes() if path is not None and path.is_file() else b""
+    try:
+        content = path.read_bytes() if path is not None and path.is_file() else b""
+    except OSError as error:
+        raise LrpError(f"state must be a folder that can be read, got {path}: {error.strerror}.") from None
     text = content.partition(b" ")[2]
     if not text or content != _sealed(text):
         text = json.dumps({column: [a.tolist(), b.tolist()] for column, (a, b) in compute().items()}).encode()

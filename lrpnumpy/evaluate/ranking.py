@@ -192,7 +192,7 @@ class Ranking:
             claims.append(f"equals {names[costlier[-1]]} at {max(share, 0.1):.2g} % of the cost")
         text = f"Use {best}: on your data it {' and '.join(claims) or 'has the best mean rank'}."
         if poor:
-            text += f" Avoid {' and '.join(', '.join(poor).rsplit(', ', 1))}."
+            text += f" Avoid {', '.join(poor[:-1])}{' and ' * (len(poor) > 1)}{poor[-1]}."
         return text
 
     @property

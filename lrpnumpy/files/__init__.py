@@ -110,7 +110,8 @@ def _check_other(source: Path, target: str | os.PathLike[str]) -> None:
     read = [source, *(source.iterdir() if source.is_dir() else ())]
     for path in read if os.path.exists(os.fspath(target)) else ():
         if os.path.samefile(path, target):
-            raise LrpError(f"convert: target must be another file than what is read, got {target}, the same as {path}.")
+            got = f"got {os.fspath(target)}, the same as {path}; choose another name"
+            raise LrpError(f"convert: target must be another file than what is read, {got}.")
 
 
 def shipped() -> dict[str, Path]:

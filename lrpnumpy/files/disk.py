@@ -56,10 +56,16 @@ def _take_name(part: Path, path: Path) -> None:
         os.link(part, path)  # a second name: where a file has it already this fails, a rename would not
     except FileExistsError:
         raise _exists(path) from None
-    except (AttributeError, OSError):  # a file system without such links
-        if os.path.lexists(path):
+    except (AttributeError, OSError):  # a file system without such links: take the name first, then rename
+        try:
+            os.close(os.open(path, NEW))
+        except FileExistsError:
             raise _exists(path) from None
-        part.replace(path)
+        try:
+            part.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 def check_free(path: str | os.PathLike[str], overwrite: bool, what: str = "save") -> Path:
@@ -78,9 +84,11 @@ def _exists(target: Path, what: str = "save") -> LrpError:
 
 
 def cannot_write(path: Path, error: OSError) -> LrpError:
-    """A full disk, most often."""
-    reason = error.strerror or error
-    return LrpError(f"{path}: cannot be written ({reason}); what is finished is kept: make room and run it again.")
+    """A full disk, most often; else a folder that does not exist, or that nobody may write to."""
+    advice = "choose another name or folder"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = "what is finished is kept: make room and run it again"
+    return LrpError(f"{path}: cannot be written ({error.strerror or error}); {advice}.")
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

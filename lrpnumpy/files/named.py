@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -68,8 +67,10 @@ def _port(source: Source, port: Input, given: dict[str, Any], notes: list[str]) 
 
 def _number(entry: Any) -> Any:
     """An entry of pad; the command line has text."""
-    is_number = isinstance(entry, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", entry)
-    return json.loads(entry) if is_number else entry
+    for kind in (int, float) if isinstance(entry, str) else ():
+        with suppress(ValueError):
+            return kind(entry)
+    return entry
 
 
 def _list(source: Source, what: str, given: Any) -> Any:
@@ -87,7 +88,8 @@ def _embedding(source: Source, embedding: Embedding, said: dict[str, Any], notes
     rows, before = len(embedding.E), embedding.unknown
     if "vocabulary" in said:
         found = _list(source, "vocabulary", said["vocabulary"])
-        if isinstance(found, Mapping) and len(found) == rows - 1 and 0 not in found.values():
+        given = found.values() if isinstance(found, Mapping) else ()
+        if len(given) == rows - 1 and all(is_number(row, int) and row != 0 for row in given):
             pad = PAD if PAD not in found else f"{PAD} 0"
             found = {pad: 0, **found}
             notes.append(

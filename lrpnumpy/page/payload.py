@@ -205,7 +205,7 @@ class _Input:
     ) -> None:
         self.name, self.parts = name, parts
         self.starts = np.concatenate([[0], np.cumsum([part.relevance.shape[-1] for part in parts])]).astype(np.uint32)
-        self.first, self.tables = self.starts[:-1], parts
+        self.first, self.tables, self.is_shared = self.starts[:-1], parts, series is not None
         if series is not None:
             self.first, self.tables = series[1].astype(np.uint32), [series[0]]
         self.named = any(part.tokens is not None or part.labels is not None for part in self.tables)
@@ -262,11 +262,9 @@ class _Input:
 
     def fits(self, other: _Input) -> bool:
         """Whether records have the steps that they have in another result, which shares the dictionary."""
-        if (len(self.tables) == len(self.parts)) != (
-            len(other.tables) == len(other.parts)
-        ) or self.named != other.named:
-            return np.array_equal(self.starts, other.starts)
-        return np.array_equal(self.starts, other.starts) and np.array_equal(self.steps, other.steps)
+        has_steps = self.is_shared == other.is_shared and self.named == other.named  # which can be compared
+        is_same = np.array_equal(self.starts, other.starts)
+        return is_same and (not has_steps or np.array_equal(self.steps, other.steps))
 
 
 def _rows(arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -333,7 +331,7 @@ def _truth(values: Sequence[Any], classes: Sequence[str], is_regression: bool) -
             is_right = False
         if not is_right:
             what = "a number" if is_regression else f"a class from 0 to {len(classes) - 1} or its name"
-            raise LrpError(f"label must be {what}, got {value!r} at {k}.")
+            raise LrpError(f"label must be {what}, got {shown(value)} at {k}.")
     return found
 
 

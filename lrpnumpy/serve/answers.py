@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpnumpy.checks import LrpError, float_array, names, one_of, shown
+from lrpnumpy.checks import LrpError, names, one_of, shown
 from lrpnumpy.counterfactual import counterfactual
 from lrpnumpy.explain import COMPARED, explain
 from lrpnumpy.files import SHIPPED
@@ -47,7 +47,7 @@ def answer(model: Model, asked: Any) -> dict[str, Any]:
     for key, value in asked.items():
         if not isinstance(value, KINDS[one_of(key, "a question's entry", tuple(KINDS))]):
             raise LrpError(f"{key} of a question has the wrong type, got {shown(value)}.")
-    x = _input(model, asked)
+    x = _input(asked)
     methods = _methods(asked.get("methods", [model.method]))
     options = _options(asked.get("options", {}))
     common = {"target": asked.get("target"), "step": asked.get("step")}
@@ -103,7 +103,7 @@ def _editable(found: Explanation) -> dict[str, Any]:
     return {"values": found.values.tolist(), "labels": labels, "features": features}
 
 
-def _input(model: Model, asked: Mapping[str, Any]) -> Any:
+def _input(asked: Mapping[str, Any]) -> Any:
     """What is to be explained, if it is not too much."""
     given = [key for key in ("text", "values", "csv") if key in asked]
     if len(given) != 1:
@@ -113,7 +113,13 @@ def _input(model: Model, asked: Mapping[str, Any]) -> Any:
     if given == ["csv"]:
         table = read_csv(_text(asked["csv"], "csv", 1 << 20), CELLS)
     else:
-        values, labels = float_array(asked["values"], "values", (None, None)), asked.get("labels")
+        try:
+            values, labels = np.array(asked["values"], np.float64), asked.get("labels")
+        except (TypeError, ValueError, OverflowError):
+            values, labels = np.empty(0), None
+        if values.ndim != 2 or not values.size:
+            got = shown(asked["values"])
+            raise LrpError(f"values must be a list of steps with as many numbers each, got {got}.")
         if labels is not None:
             labels = np.array([str(label) for label in labels])
         table = Table(values, labels, names(asked.get("features"), "features", values.shape[1]))

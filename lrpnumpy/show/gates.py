@@ -16,7 +16,7 @@ from lrpnumpy.meant import door
 from lrpnumpy.model import Model
 from lrpnumpy.predict import trace
 from lrpnumpy.show import canvas
-from lrpnumpy.show.parts import facts_line, shown
+from lrpnumpy.show.parts import quantity, shown
 
 UNITS = 3  # number drawn by default
 SIGNALS = 5  # of the input
@@ -44,7 +44,7 @@ def gates(
     """
     found = trace(model, x)
     layers = [*dict.fromkeys(name.rpartition("/")[0] for name in found if "/" in name)]
-    layer = layers[0] if layer is None else checks.one_of(layer, "gates: layer", layers)
+    layer = layers[0] if layer is None else checks.one_of(str(layer), "gates: layer", layers)
     kinds = {name.rpartition("/")[2]: values for name, values in found.items() if name.rpartition("/")[0] == layer}
     T, H = kinds["h"].shape
     chosen: np.ndarray = np.sort(np.argsort(-kinds["h"].std(axis=0), kind="stable")[:UNITS])  # those that vary most
@@ -81,5 +81,8 @@ def gates(
     places[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.55), **legend)
     canvas.mark_steps(places[-1], labels if labels is not None and len(labels) == T else None, T)
     kind = type(next(node.layer for node in model.nodes if node.name == layer.partition("/")[0])).__name__
-    canvas.set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", facts_line(e))
+    score = "" if model.every else f"f(x) = {quantity(float(e.score), e)}"  # of what is predicted
+    if score and e.classes and len(e.scores) > 1:
+        score += f" ({checks.readable(e.name_of(e.target))})"
+    canvas.set_title(ax, title or f"Gates and states of layer {layer} ({kind}, {H} units)", score)
     return canvas.figure_of(ax)

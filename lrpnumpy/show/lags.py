@@ -73,7 +73,8 @@ def _memory(panel: Panel, by: Any) -> tuple[float, Paint]:
 def _curve(ax: Axes, lags: np.ndarray, name: str | None, color: str, unit: str) -> None:
     """The mean of a group with its 95 % interval; of all explanations, with the bands that hold most of them."""
     lags = np.where(np.isfinite(lags), lags, np.nan)
-    lags[:, 0] = np.nan_to_num(lags[:, 0])
+    if np.isnan(lags[:, 0]).all():  # a curve has a point at least
+        lags[:, 0] = 0
     lags = lags[:, ~np.isnan(lags).all(axis=0)]  # the longest of a group may be shorter than that of others
     steps, (mean, error) = np.arange(lags.shape[1]), mean_and_error(lags)
     half = _half(mean)

@@ -11,7 +11,6 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from lrpnumpy.checks import readable
 from lrpnumpy.ledgers import SpanLedger
 from lrpnumpy.protocol import Comparison
 from lrpnumpy.result import UNKNOWN, Explanation, Mark
@@ -59,13 +58,18 @@ def columns(text: str) -> int:
     return len(text) + wide - combining
 
 
+def _clean(word: str) -> str:
+    """A word without control characters, which could drive the terminal: the end of a line is one."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in word)
+
+
 def sentence(words: Sequence[str], shares: np.ndarray, colors: str, width: int) -> str:
     """Words on their colors, wrapped to the width."""
     lines: list[str] = []
     line: list[str] = []
     used = 0
     for word, share in zip(words, shares, strict=True):
-        word = readable(word)
+        word = _clean(word)
         need = columns(word) + 1
         if line and used + need > width:
             lines.append(" ".join(line))
@@ -117,7 +121,7 @@ def table(e: Explanation, shares: np.ndarray, most: int | None = None) -> str:
 
 def _cut(text: str, most: int) -> str:
     """A text without control characters, in a limited number of columns."""
-    text = readable(text)
+    text = _clean(text)
     return text if columns(text) <= most else text[: most - 1] + "…"
 
 
@@ -136,7 +140,7 @@ def _cause(e: Explanation, t: int) -> str:
         return f"value {e.values[t, 0]:.4g}"
     d = int(np.argmax(np.abs(np.nan_to_num(e.feature_relevance[t]))))
     name = e.features[d] if e.features else f"x{d}"
-    return f"{readable(name)} {e.values[t, d]:.4g}: {e.feature_relevance[t, d]:+.3g}"
+    return f"{_clean(name)} {e.values[t, d]:.4g}: {e.feature_relevance[t, d]:+.3g}"
 
 
 def series(e: Explanation, colors: str, width: int) -> str:
@@ -152,7 +156,7 @@ def series(e: Explanation, colors: str, width: int) -> str:
             cells = "".join(paint(" ", share, colors) for share in shares)
         lines.append(f"{_padded(_cut(name, 24), wide)}  {cells}  {total:>10}")
     K, steps = drawn.shares.shape[1], e.shown_steps
-    first, last = readable(steps[0]), readable(steps[-1])
+    first, last = _clean(steps[0]), _clean(steps[-1])
     fits = columns(first) + columns(last) < K
     axis = f"{first}{last.rjust(K - columns(first))}" if fits else f"{first} … {last}"
     notes = []
@@ -184,14 +188,14 @@ def render(e: Explanation, color: Color = "auto", stream: TextIO | None = None, 
     colors = palette(color, stream)
     width = width or shutil.get_terminal_size().columns
     first, *others = e.inputs
-    parts = [readable(title(e)), _body(e.of_input(first), colors, width)]
+    parts = [_clean(title(e)), _body(e.of_input(first), colors, width)]
     if e.spans:
-        words = [readable(word) for word in e.shown_steps]
+        words = [_clean(word) for word in e.shown_steps]
         numbers = column([float(span.relevance) for span in e.spans])
         phrases = [" ".join(words[span.start : span.stop]) for span in e.spans]
         parts.append("\n".join(f"{phrase}: {number}" for phrase, number in zip(phrases, numbers, strict=True)))
-    parts += [f"input {readable(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
-    parts += [legend(e), ledger_line(e.ledger), readable(evidence_line(e))]
+    parts += [f"input {_clean(name)!r}\n{_body(e.of_input(name), colors, width)}" for name in others]
+    parts += [legend(e), ledger_line(e.ledger), _clean(evidence_line(e))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -203,9 +207,9 @@ def render_comparison(
     width = width or shutil.get_terminal_size().columns
     single = [e.for_class(e.predicted) if e.target == "all" else e for e in comparison]
     every = [condensed(e) for e in single]
-    first, methods = every[0], [readable(e.method) for e in every]
+    first, methods = every[0], [_clean(e.method) for e in every]
     shares = [_shares(e) for e in every]
-    lines = [readable(title(first).split(": ", 1)[1]), ""]
+    lines = [_clean(title(first).split(": ", 1)[1]), ""]
     if first.tokens and colors != "never":
         wide = max(map(len, methods)) + 2
         for method, share in zip(methods, shares, strict=True):
@@ -217,7 +221,7 @@ def render_comparison(
         steps = sorted(np.argsort(-np.max(np.abs(shares), axis=0), kind="stable")[: LONG // 2].tolist())
         note = f"({len(steps)} of {len(first)} steps shown, the most relevant)"
     head = "word" if first.tokens else "step"
-    table = [[head, *(readable(first.shown_steps[t])[:20] for t in steps)]]
+    table = [[head, *(_clean(first.shown_steps[t])[:20] for t in steps)]]
     table += [[m, *column([e.relevance[t] for t in steps], 3)] for m, e in zip(methods, every, strict=True)]
     verdicts = [e.evidence().verdict for e in single if evidence_line(e)]
     if len(verdicts) == len(single):

@@ -293,6 +293,29 @@ def test_a_run_that_was_interrupted_goes_on(model, rng, tmp_path, monkeypatch):
     assert other.about["sequences"] == 12 and len([*state.iterdir()]) == 6
 
 
+def test_an_error_of_your_own_function_is_shown(model, rng):
+    def mine(model, sequences):
+        for one in sequences:
+            yield lrp.explain(model, one, "magic")
+
+    with pytest.raises(LrpError, match="unknown method 'magic'"):
+        lrp.rank_methods(model, data(rng, 3), {"mine": mine}, measures=["removal"])
+
+
+def test_a_state_that_cannot_be_read_is_an_error(model, rng, tmp_path, monkeypatch):
+    asked = {"measures": ["removal"], "state": tmp_path}
+    lrp.rank_methods(model, (sequences := data(rng, 3)), NAMES, **asked)
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("read_bytes", "is_dir"):
+        with monkeypatch.context() as patch:
+            patch.setattr(rank.Path, name, denied)
+            with pytest.raises(LrpError, match=r"state must be a folder.*: Permission denied"):
+                lrp.rank_methods(model, sequences, NAMES, **asked)
+
+
 def test_words_labels_padding_and_every_unit(rng, tmp_path, capsys):
     names = [f"w{k}" for k in range(9)]
     embedding = lrp.Embedding(rng.normal(size=(9, 3)), vocabulary=names, mask=0)
@@ -402,6 +425,10 @@ def test_ties_go_to_the_cheaper_method_and_advice_is_a_sentence():
         "Use deeplift: on your data it beats lrp-all by 20 ± 6 points of removal and equals integrated-gradients at "
         "1 % of the cost. Avoid gradient."
     )
+    for some, avoid in ((("a, b", "c"), "a, b and c"), (("c", "a, b"), "c and a, b")):
+        low = {"removal": cells([91, 0, 0], [(0, 1), (0, 2)]), "cost": cells([1, 1, 1])}
+        low["steps"] = low["removal"]
+        assert Ranking(("lrp-all", *some), low, ABOUT).advice.endswith(f" Avoid {avoid}.")
     one_better = Ranking(names, {**columns, "difference": cells([1, 3, 2, 1, 1], [(1, 2)])}, ABOUT)
     assert one_better.best == "integrated-gradients"
     missing = Ranking(names, {**columns, "difference": cells([1, 3, np.nan, 1, 1])}, ABOUT)

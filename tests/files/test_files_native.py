@@ -147,8 +147,26 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
             with pytest.raises(lrp.WeightFileError, match="No space left"):
                 lrp.save(model, path, overwrite=True)
         assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.h5"]
-    with pytest.raises(lrp.WeightFileError, match="cannot be written"):
+    with pytest.raises(lrp.WeightFileError, match=r"cannot be written \(No such.*\); choose another name or folder"):
         lrp.save(model, tmp_path / "no such folder" / "model.h5")
+
+
+def test_hints_of_a_model_without_words(tmp_path):
+    rng = np.random.default_rng(0)
+    embedding = lrp.Embedding(rng.normal(size=(5, 3)))
+    lrp.save(lrp.Model([nets.lstm(rng, 3, 4), nets.dense(rng, 4, 2)], embedding=embedding), tmp_path / "model.h5")
+    load = partial(files.load, tmp_path / "model.h5")
+    words = [*"abcde"]
+    assert load(vocabulary=words, pad=["007", "pre", "0"]).inputs["x"].pad[:3] == (7, "pre", 0)
+    assert load(vocabulary=words, unknown="").embedding.unknown is False
+    assert load(vocabulary={"a": 1, "b": 2, "c": 3, "d": 4}).embedding.vocabulary == ("<pad>", "a", "b", "c", "d")
+    for wrong, message in (
+        ({"vocabulary": words, "unknown": np.array(["a", "b"])}, "unknown must be a word of the vocabulary"),
+        ({"vocabulary": {word: np.array([1, 2]) for word in "abcd"}}, "must name each of the 5 rows once, got 4 words"),
+        ({"vocabulary": {k + 1: word for k, word in enumerate("abcd")}}, "of the 5 rows once, got 4 words"),
+    ):
+        with pytest.raises(lrp.LrpError, match=message):
+            load(**wrong)
 
 
 def test_permissions_and_links_stay(tmp_path):
@@ -204,6 +222,7 @@ def test_a_file_that_appears_while_we_write_is_not_replaced(tmp_path, monkeypatc
         fsync(handle)
         if stat.S_ISREG(os.fstat(handle).st_mode):  # not the folder, which comes last
             path.write_bytes(b"theirs")
+            monkeypatch.setattr(os.path, "lexists", lambda _: False)  # nor does a second look tell
 
     monkeypatch.setattr(os, "fsync", taken)
     with pytest.raises(lrp.LrpError, match="overwrite=True"):
@@ -216,6 +235,17 @@ def test_a_file_that_appears_while_we_write_is_not_replaced(tmp_path, monkeypatc
 def none_here(*_):
     """`os.link` on a file system that has no hard links."""
     raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_name_that_was_taken_for_a_failed_write_is_given_back(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", none_here)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(lrp.WeightFileError, match="No space left"):
+        lrp.save(zoo.NETWORKS["sentence"].model(), tmp_path / "model.h5")
+    assert os.listdir(tmp_path) == []
 
 
 def test_several_models_in_one_file(tmp_path):

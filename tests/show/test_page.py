@@ -119,6 +119,16 @@ def test_windows_share_the_series_they_were_cut_from(tmp_path):
     assert found["regression"] and found["unit"] == "mm"
 
 
+def test_one_window_is_shown_beside_its_explanation_by_another_method(tmp_path):
+    model, x = samples.forecast()
+    table = lrp.Table(x, samples.days(len(x)))
+    windows = lrp.explain_windows(model, table, length=8, stride=len(x), target=0)
+    first = lrp.Table(x[:8], table.labels[:8])
+    assert len(windows) == 1
+    found = page_of(tmp_path / "p.html", windows, lrp.explain_all(model, [first], "gradient", 0))
+    assert len(found["methods"]) == 2
+
+
 def test_every_input_is_there(tmp_path):
     found = page_of(tmp_path / "p.html", [samples.ONE["inputs"]()])
     assert [(one["name"], one["kind"]) for one in found["inputs"]] == [

@@ -233,6 +233,16 @@ def test_the_memory_curve_is_the_mean_by_lag():
     assert middle.max() == pytest.approx(max(np.quantile(column, 0.75) for column in lags))
 
 
+def test_the_memory_curve_leaves_out_what_is_not_finite():
+    some = many()
+    R = some[0].feature_relevance.copy()
+    R[-1] = np.nan
+    broken = some[0].with_first(feature_relevance=R, relevance=R.sum(axis=1))
+    expected = np.mean([abs(e.feature_relevance[-1]).sum() for e in some[1:]])
+    assert plot.memory([broken, *some[1:]]).axes[0].lines[0].get_ydata()[0] == pytest.approx(expected)
+    assert plot.memory([broken]).axes[0].lines[0].get_ydata()[0] == 0
+
+
 def test_lags_are_counted_from_the_prediction_that_was_explained(rng):
     model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], readout="every")
     e = lrp.explain(model, rng.normal(size=(9, 2)), step=4)
@@ -370,6 +380,15 @@ def test_gates_are_those_of_the_trace():
             plot.gates(model, x, units=wrong)
     with pytest.raises(lrp.LrpError, match="layer must be one of '0', got '7'"):
         plot.gates(model, x, layer="7")
+
+
+def test_gates_name_the_class_of_the_score(rng):
+    layers, x = [nets.lstm(rng, 2, 3), nets.dense(rng, 3, 2)], rng.normal(size=(5, 2))
+    model = lrp.Model(layers, classes=("low", "high"))
+    best = int(np.argmax(lrp.predict(model, x)))
+    said = words(plot.gates(model, x, layer=0))
+    assert f"f(x) = {lrp.predict(model, x)[best]:.4g} ({model.classes[best]})" in said and "base value" not in said
+    assert "f(x)" not in words(plot.gates(lrp.Model(layers, readout="every"), x))  # it has one at every step
 
 
 def test_gates_of_words_and_of_two_directions(rng):

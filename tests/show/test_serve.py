@@ -318,6 +318,19 @@ def test_a_question_that_makes_no_sense_is_an_error_in_one_sentence(question, se
     assert len(str(error.value)) < 3000
 
 
+@pytest.mark.parametrize("values", [[], [[]], [[1], [1, 2]], [["a"] * 60], [[[1.0] * 60]]])
+def test_values_that_are_no_series_are_refused_in_words_of_the_page(values, sentiment):
+    with pytest.raises(lrp.LrpError, match=r"values must be a list of steps with as many numbers each, got \["):
+        answers.answer(sentiment, {"values": values})
+
+
+def test_a_number_that_is_missing_has_a_place(river):
+    values = np.ones((30, river.input_size)).tolist()
+    values[2][0] = None
+    with pytest.raises(lrp.LrpError, match=r"must be finite, got nan at index \[2, 0\]"):
+        answers.answer(river, {"values": values})
+
+
 def test_of_many_classes_one_is_explained_at_a_time(rng):
     def draw(*shape):
         return rng.normal(size=shape)

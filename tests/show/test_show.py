@@ -102,6 +102,12 @@ def test_terminal(case, colors):
         assert all(len(line) <= 60 for line in bare.split("\n\n")[1].splitlines())
 
 
+@pytest.mark.parametrize("word", ["a\rb", "a\nb", "a\tb"])
+def test_no_word_breaks_a_line_of_the_terminal(word):
+    text = terminal.render(explanation([word, "b"], [1.0, -0.5]), "never", width=60)
+    assert "a\N{REPLACEMENT CHARACTER}b" in text and "\r" not in text and word not in text
+
+
 def test_colors_follow_the_sign_and_size():
     assert color.rgb(0) == (255, 255, 255) and color.rgb(1) == color.RED and color.rgb(-1) == color.BLUE
     assert list(color.scaled(np.array([2.0, -4.0, 0.0]))) == [0.5, -1.0, 0.0]
