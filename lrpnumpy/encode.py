@@ -345,7 +345,12 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
 def _spelled(port: Input, value: str | Sequence[str], where: str) -> tuple[str, ...]:
     """The words of a sentence, or of a list of words."""
     if port.embedding is None or port.embedding.vocabulary is None:
-        raise LrpError(f"{where} must be {_numbers_of(port)}, as the model has no vocabulary, got {shown(value)}.")
+        if port.embedding is None:
+            raise LrpError(f"{where} must be {_numbers_of(port)}, as the model has no vocabulary, got {shown(value)}.")
+        raise LrpError(
+            f"{where} must be token ids, as the model has no vocabulary, got {shown(value)}; to pass words, open the "
+            "model with vocabulary= (--vocabulary FILE)."
+        )
     if isinstance(value, str):
         value = text.tokens(value, port.embedding.tokenizer)
         if not value:
