@@ -3,6 +3,7 @@
 import ast
 import random
 import re
+import threading
 import warnings
 
 import numpy as np
@@ -533,3 +534,44 @@ def test_a_module_is_left_as_it_was(trained):
         else:
             lrp.from_torch(module, check=check)
         assert module.hidden is hidden and state_of(module) == before and module.memory.calls == 0
+
+
+class Locked(nn.Module):
+    """A network with attributes that cannot be copied, or that are not what their names mean elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock, self.input_size, self.calls = threading.Lock(), [D], []
+        self.rnn, self.head = nn.LSTM(D, H, batch_first=True), nn.Linear(H, 2)
+
+    def forward(self, x):
+        with self.lock:
+            self.calls.append(x)
+            return self.head(self.rnn(x)[0][:, -1])
+
+
+def test_a_module_with_a_lock_is_run_and_left_as_it_was():
+    module = Locked().eval()
+    x = torch.randn(2, 5, D)
+    model = lrp.from_torch(module)
+    assert module.calls == []
+    close(lrp.predict(model, x[0].numpy()), module(x).detach().numpy()[0], 1e-5)
+
+
+def test_an_output_may_be_a_packed_sequence():
+    def packed(m, x):
+        return nn.utils.rnn.pack_padded_sequence(m.head(m.rnn(x)[0]), [x.shape[1]] * len(x), batch_first=True)
+
+    module = seeded(packed, rnn=lstm(), head=linear(H, 2))
+    with pytest.warns(lrp.AssumptionWarning, match="which='0' is taken"):
+        lrp.from_torch(module)
+
+
+def test_a_condition_on_a_part_of_a_tensor_is_not_named_after_another_function():
+    def branched(m, x):
+        first, _ = x.split([1, D - 1], -1)
+        scores = m.head(m.rnn(x)[0][:, -1])
+        return scores * 2 if bool((first > 1e6).any()) else scores
+
+    with pytest.warns(lrp.AssumptionWarning, match=r"getitem\(\.\.\.\) > 1000000\.0 is False"):
+        lrp.from_torch(seeded(branched, rnn=lstm(), head=linear(H, 2)))
