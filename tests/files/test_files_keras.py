@@ -62,6 +62,8 @@ def written(path, layers, version="2.9.0", functional=None, text="S", **hdf5):
         elif kind == "Dense":
             shapes = [(size, inside["units"]), *([(inside["units"],)] if inside["use_bias"] else [])]
             size = inside["units"]
+        elif kind == "PReLU":  # without shared_axes
+            shapes = [(6, size)]
         arrays[settings["name"]] = [rng.normal(size=shape).astype("f4") for shape in shapes]
     with h5py.File(path, "w", **hdf5) as file:
         file.attrs["model_config"] = json.dumps(config)
@@ -956,6 +958,7 @@ def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
         ([layer("Permute", dims=[1, 2]), layer("Sum", axis=1)], lambda s: s.sum(0)),
         ([layer("Permute", dims=[2, 1]), layer("Sum", axis=1)], lambda s: s.sum(1)),
         ([layer("UpSampling1D", size=2), layer("Add"), layer("Sum", axis=1)], lambda s: 2 * s.sum(0)),
+        ([layer("UpSampling1D", size=1), layer("Sum", axis=1)], lambda s: s.sum(0)),
         (
             [layer("Normalization", mean=[[1.0, 2, 3, 4]], variance=[[4.0, 4, 4, 4]]), layer("Sum", axis=1)],
             lambda s: ((s - [1, 2, 3, 4]) / 2).sum(0),
@@ -1208,3 +1211,8 @@ def test_layers_called_again_and_again_stay_within_the_budget(tmp_path, levels, 
         file.attrs["model_config"] = json.dumps(inner)
     with pytest.raises(lrp.WeightFileError, match=reason):
         files.load(path)
+
+
+def test_slopes_for_every_step_are_refused(tmp_path):
+    reason = refused(tmp_path, start(6, 3), lstm(return_sequences=True), layer("PReLU"), lstm())
+    assert "only those shared by all steps (shared_axes=[1]) are supported" in reason

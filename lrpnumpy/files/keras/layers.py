@@ -324,6 +324,8 @@ def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     """Every step several times."""
     size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
     b.refuse_if(size > 64, f"size must be at most 64, it is {size}")
+    if size == 1:
+        return x
     wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
     return b.vectors(lrp.Reshape(width), wide, steps=x.steps * size)
 
