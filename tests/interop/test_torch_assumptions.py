@@ -575,3 +575,40 @@ def test_a_condition_on_a_part_of_a_tensor_is_not_named_after_another_function()
 
     with pytest.warns(lrp.AssumptionWarning, match=r"getitem\(\.\.\.\) > 1000000\.0 is False"):
         lrp.from_torch(seeded(branched, rnn=lstm(), head=linear(H, 2)))
+
+
+CUSTOM_CELLS = {
+    "scales": lambda m, x, z, h: 2 * z * h / 4,
+    "a constant minus a gate": lambda m, x, z, h: (3 - z) * torch.tanh(m.u(x)) - z * h,
+    "a gate and its complement": lambda m, x, z, h: (1 - z) * h + z * torch.tanh(m.u(x)),
+    "a square": lambda m, x, z, h: z * z + 0.1 - h,
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM_CELLS)
+def test_a_custom_cell_in_a_loop(name):
+    def looped(m, x):
+        h = x.new_zeros(len(x), H)
+        for t in range(x.shape[1]):
+            h = CUSTOM_CELLS[name](m, x[:, t], torch.sigmoid(m.u(x[:, t]) + m.w(h)), h)
+        return m.head(h)
+
+    module = seeded(looped, u=linear(D, H), w=linear(H, H), head=linear(H, 2))
+    x = torch.randn(7, D)
+    model = lrp.from_torch(module)
+    assert "StoredCell" in repr(model)
+    close(lrp.predict(model, x.numpy()), module(x[None]).detach().numpy()[0], 1e-5)
+
+
+def test_a_custom_cell_of_two_states_in_a_loop():
+    def looped(m, x):
+        h, c = x.new_zeros(len(x), H), x.new_zeros(len(x), H)
+        for t in range(x.shape[1]):
+            i, o, g = m.gates(torch.cat([x[:, t], h], 1)).chunk(3, 1)
+            c = (1 - torch.sigmoid(i)) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return m.head(h)
+
+    module = seeded(looped, gates=linear(D + H, 3 * H), head=linear(H, 2))
+    x = torch.randn(2, 7, D)
+    close(lrp.predict(lrp.from_torch(module, check=x), x[0].numpy()), module(x).detach().numpy()[0], 1e-5)

@@ -78,8 +78,10 @@ class CellBuilder:
         self.arrays: dict[str, np.ndarray] = {}
         self.gates: set[Operation] = set()
         self.first = states[0]
-        self.given = [self.step._given("input", f"x{k or ''}", (self.axis(size),)) for k, size in enumerate(inputs)]
-        self.states = [self.step._given("state", f"h{k or ''}", (self.axis(size),)) for k, size in enumerate(states)]
+        self.given, self.states = (
+            [self.step._add(op, (), f"{name}{k or ''}", (self.axis(size),)) for k, size in enumerate(widths)]
+            for op, name, widths in (("input", "x", inputs), ("state", "h", states))
+        )
 
     def axis(self, size: int) -> str:
         """An axis of this size."""
