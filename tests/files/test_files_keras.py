@@ -1216,3 +1216,16 @@ def test_layers_called_again_and_again_stay_within_the_budget(tmp_path, levels, 
 def test_slopes_for_every_step_are_refused(tmp_path):
     reason = refused(tmp_path, start(6, 3), lstm(return_sequences=True), layer("PReLU"), lstm())
     assert "only those shared by all steps (shared_axes=[1]) are supported" in reason
+
+
+def test_an_array_beyond_those_of_both_directions_is_refused(tmp_path):
+    both = layer("Bidirectional", layer=lstm(), merge_mode="concat")
+    path = written(tmp_path / "model.h5", [start(6, 3), both, dense()])
+    with h5py.File(path, "r+") as file:
+        group = file["model_weights/layer_1"]
+        group["layer_1/w:6"] = np.zeros(8, "f4")
+        names = [*group.attrs["weight_names"], b"layer_1/w:6"]
+        del group.attrs["weight_names"]
+        group.attrs["weight_names"] = np.array(names, "S")
+    with pytest.raises(lrp.WeightFileError, match="must have 3 arrays, the file has 4"):
+        files.load(path)
