@@ -192,8 +192,9 @@ def mapped(function: Callable[[Any, str], Any], value: Any, name: str = "") -> A
         return {key: mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         items = [mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in enumerate(value)]
-        # a PackedSequence would check the tensors that it is made of
-        return tuple.__new__(type(value), items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return tuple.__new__(type(value), items)  # a PackedSequence would check the tensors that it is made of
+        return type(value)(items)
     return value
 
 
