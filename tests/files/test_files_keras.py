@@ -917,6 +917,8 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([layer("ZeroPadding1D", padding=-1), lstm()], "one or two whole numbers"),
         ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
         ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
+        ([lstm(), layer("Reshape", newshape=5)], "newshape must be a list"),
+        ([layer("Merge", mode=["concat"]), lstm()], "'layer_1' of the class"),
         ([lstm(), layer("Reshape", target_shape=[3, 3])], "which is not supported"),
         (
             [lstm(return_sequences=True), layer("Max", axis=-1)],

@@ -283,9 +283,10 @@ def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Flatten and Reshape: steps as one vector, a vector as steps, or steps regrouped."""
     layer.channels_last()
-    s, target = layer.settings, [-1]
+    s = layer.settings
+    target: Any = [-1]
     if layer.kind == "Reshape":
-        target = s.value.get("target_shape", (s.value.get("newshape") or [None])[1:])
+        target = s.items("newshape")[1:] if s.has("newshape") else s.value.get("target_shape")
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int and n for n in target):
         b.refuse("must have a target_shape of one or two numbers")
     return b.emit("Reshape", b.sees_padding(layer, b.value(layer, x)), shape=[0, *target])
