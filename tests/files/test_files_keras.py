@@ -62,6 +62,8 @@ def written(path, layers, version="2.9.0", functional=None, text="S", **hdf5):
         elif kind == "Dense":
             shapes = [(size, inside["units"]), *([(inside["units"],)] if inside["use_bias"] else [])]
             size = inside["units"]
+        elif kind == "PReLU":  # without shared_axes
+            shapes = [(6, size)]
         arrays[settings["name"]] = [rng.normal(size=shape).astype("f4") for shape in shapes]
     with h5py.File(path, "w", **hdf5) as file:
         file.attrs["model_config"] = json.dumps(config)
@@ -915,6 +917,8 @@ def test_arrays_of_a_layer_of_ones_own_in_hdf5_have_their_names(tmp_path):
         ([layer("ZeroPadding1D", padding=-1), lstm()], "one or two whole numbers"),
         ([layer("UpSampling1D", size=65), lstm()], "at most 64"),
         ([lstm(), layer("Reshape", target_shape="a")], "one or two numbers"),
+        ([lstm(), layer("Reshape", newshape=5)], "newshape must be a list"),
+        ([layer("Merge", mode=["concat"]), lstm()], "'layer_1' of the class"),
         ([lstm(), layer("Reshape", target_shape=[3, 3])], "which is not supported"),
         (
             [lstm(return_sequences=True), layer("Max", axis=-1)],
@@ -956,6 +960,7 @@ def test_settings_of_graphs_that_we_do_not_have(tmp_path, layers, reason):
         ([layer("Permute", dims=[1, 2]), layer("Sum", axis=1)], lambda s: s.sum(0)),
         ([layer("Permute", dims=[2, 1]), layer("Sum", axis=1)], lambda s: s.sum(1)),
         ([layer("UpSampling1D", size=2), layer("Add"), layer("Sum", axis=1)], lambda s: 2 * s.sum(0)),
+        ([layer("UpSampling1D", size=1), layer("Sum", axis=1)], lambda s: s.sum(0)),
         (
             [layer("Normalization", mean=[[1.0, 2, 3, 4]], variance=[[4.0, 4, 4, 4]]), layer("Sum", axis=1)],
             lambda s: ((s - [1, 2, 3, 4]) / 2).sum(0),
@@ -1207,4 +1212,22 @@ def test_layers_called_again_and_again_stay_within_the_budget(tmp_path, levels, 
     with h5py.File(path, "r+") as file:
         file.attrs["model_config"] = json.dumps(inner)
     with pytest.raises(lrp.WeightFileError, match=reason):
+        files.load(path)
+
+
+def test_slopes_for_every_step_are_refused(tmp_path):
+    reason = refused(tmp_path, start(6, 3), lstm(return_sequences=True), layer("PReLU"), lstm())
+    assert "only those shared by all steps (shared_axes=[1]) are supported" in reason
+
+
+def test_an_array_beyond_those_of_both_directions_is_refused(tmp_path):
+    both = layer("Bidirectional", layer=lstm(), merge_mode="concat")
+    path = written(tmp_path / "model.h5", [start(6, 3), both, dense()])
+    with h5py.File(path, "r+") as file:
+        group = file["model_weights/layer_1"]
+        group["layer_1/w:6"] = np.zeros(8, "f4")
+        names = [*group.attrs["weight_names"], b"layer_1/w:6"]
+        del group.attrs["weight_names"]
+        group.attrs["weight_names"] = np.array(names, "S")
+    with pytest.raises(lrp.WeightFileError, match="must have 3 arrays, the file has 4"):
         files.load(path)

@@ -164,6 +164,8 @@ def test_hard_sigmoids_and_the_activations_of_each_direction(tmp_path):
     flat = message(5, text(1, "activation_alpha") + b"\x3d" + np.float32(1 / 6).tobytes() + number(20, 6))
     cell = recurrent(activations=["HardSigmoid", "Tanh", "Tanh"], also=flat)
     assert opened(tmp_path, network(cell=cell)).layers[0].recurrent_activation == "hard_sigmoid_3"
+    zeros = message(5, text(1, "activation_alpha") + (b"\x3d" + np.float32(0).tobytes()) * 3 + number(20, 6))
+    assert opened(tmp_path, network(cell=recurrent(also=zeros))).layers[0].recurrent_activation == "sigmoid"
     refused(tmp_path, network(cell=recurrent(activations=["Sigmoid", "Tanh", "Relu"])), "must be the same")
     refused(tmp_path, network(cell=recurrent(activations=["Sigmoid", "ScaledTanh", "ScaledTanh"])), "ScaledTanh")
 

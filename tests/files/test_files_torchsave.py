@@ -429,3 +429,14 @@ def test_losses_are_not_layers(tmp_path, rng, cell):
     with pytest.warns(lrp.AssumptionWarning, match="these arrays are not used: weigh.weight"):
         model = files.load(path, readout="last")
     close(lrp.predict(model, x), V @ last(x) + d, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["act", "scale"])
+def test_a_custom_class_of_one_array_is_not_a_prelu(tmp_path, rng, cell, name):
+    swish = named("my.activations.Swish")()
+    swish.__dict__.update(training=False, _parameters={"weight": np.ones(1, "f4")}, _buffers={}, _modules={})
+    head = linear(rng.normal(size=(2, 4)), rng.normal(size=2))
+    path = saved_module(tmp_path / "model.pt", rnn=cell[0], **{name: swish}, head=head)
+    for hints, match in (({}, rf"not supported: {name} \(Swish\)"), ({"layers": ["rnn", name, "head"]}, "is Swish")):
+        with pytest.raises(lrp.WeightFileError, match=match):
+            files.load(path, readout="last", **hints)

@@ -3,6 +3,7 @@
 import ast
 import random
 import re
+import threading
 import warnings
 
 import numpy as np
@@ -588,3 +589,81 @@ def test_pools_whose_last_window_is_partial_are_refused():
     pooled = Between(lambda m, y: torch.nn.functional.max_pool1d(y.transpose(1, 2), 2, ceil_mode=True).mean(-1))
     with pytest.raises(lrp.WeightFileError, match="ceil_mode"):
         lrp.from_torch(pooled.eval())
+
+
+class Locked(nn.Module):
+    """A network with attributes that cannot be copied, or that are not what their names mean elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock, self.input_size, self.calls = threading.Lock(), [D], []
+        self.rnn, self.head = nn.LSTM(D, H, batch_first=True), nn.Linear(H, 2)
+
+    def forward(self, x):
+        with self.lock:
+            self.calls.append(x)
+            return self.head(self.rnn(x)[0][:, -1])
+
+
+def test_a_module_with_a_lock_is_run_and_left_as_it_was():
+    module = Locked().eval()
+    x = torch.randn(2, 5, D)
+    model = lrp.from_torch(module)
+    assert module.calls == []
+    close(lrp.predict(model, x[0].numpy()), module(x).detach().numpy()[0], 1e-5)
+
+
+def test_an_output_may_be_a_packed_sequence():
+    def packed(m, x):
+        return nn.utils.rnn.pack_padded_sequence(m.head(m.rnn(x)[0]), [x.shape[1]] * len(x), batch_first=True)
+
+    module = seeded(packed, rnn=lstm(), head=linear(H, 2))
+    with pytest.warns(lrp.AssumptionWarning, match="which='0' is taken"):
+        lrp.from_torch(module)
+
+
+def test_a_condition_on_a_part_of_a_tensor_is_not_named_after_another_function():
+    def branched(m, x):
+        first, _ = x.split([1, D - 1], -1)
+        scores = m.head(m.rnn(x)[0][:, -1])
+        return scores * 2 if bool((first > 1e6).any()) else scores
+
+    with pytest.warns(lrp.AssumptionWarning, match=r"getitem\(\.\.\.\) > 1000000\.0 is False"):
+        lrp.from_torch(seeded(branched, rnn=lstm(), head=linear(H, 2)))
+
+
+CUSTOM_CELLS = {
+    "scales": lambda m, x, z, h: 2 * z * h / 4,
+    "a constant minus a gate": lambda m, x, z, h: (3 - z) * torch.tanh(m.u(x)) - z * h,
+    "a gate and its complement": lambda m, x, z, h: (1 - z) * h + z * torch.tanh(m.u(x)),
+    "a square": lambda m, x, z, h: z * z + 0.1 - h,
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM_CELLS)
+def test_a_custom_cell_in_a_loop(name):
+    def looped(m, x):
+        h = x.new_zeros(len(x), H)
+        for t in range(x.shape[1]):
+            h = CUSTOM_CELLS[name](m, x[:, t], torch.sigmoid(m.u(x[:, t]) + m.w(h)), h)
+        return m.head(h)
+
+    module = seeded(looped, u=linear(D, H), w=linear(H, H), head=linear(H, 2))
+    x = torch.randn(7, D)
+    model = lrp.from_torch(module)
+    assert "StoredCell" in repr(model)
+    close(lrp.predict(model, x.numpy()), module(x[None]).detach().numpy()[0], 1e-5)
+
+
+def test_a_custom_cell_of_two_states_in_a_loop():
+    def looped(m, x):
+        h, c = x.new_zeros(len(x), H), x.new_zeros(len(x), H)
+        for t in range(x.shape[1]):
+            i, o, g = m.gates(torch.cat([x[:, t], h], 1)).chunk(3, 1)
+            c = (1 - torch.sigmoid(i)) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return m.head(h)
+
+    module = seeded(looped, gates=linear(D + H, 3 * H), head=linear(H, 2))
+    x = torch.randn(2, 7, D)
+    close(lrp.predict(lrp.from_torch(module, check=x), x[0].numpy()), module(x).detach().numpy()[0], 1e-5)

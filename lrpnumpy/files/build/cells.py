@@ -154,7 +154,7 @@ def _activations(net: NetworkBuild, node: OperationNode, n: int) -> list[list[st
         node.attributes.get(f"activation_{key}") or [number] for key, number in (("alpha", 0.2), ("beta", 0.5))
     )
     hard = next((name for slope, name in _HARD_SIGMOIDS.items() if np.allclose(slopes, slope, atol=1e-6)), "")
-    if not hard or not np.allclose(offsets, 0.5):
+    if "hardsigmoid" in names and not (hard and np.allclose(offsets, 0.5)):  # the others have no such numbers
         net.refuse("has an activation_alpha or activation_beta that is not supported")
     names = [hard if name == "hardsigmoid" else name for name in names]
     return [names[k * each : (k + 1) * each] for k in range(n)]

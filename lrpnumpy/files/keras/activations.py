@@ -129,5 +129,8 @@ def apply(b: KerasBuild, layer: KerasLayer, x: NetworkValue, given: Function) ->
 def prelu(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> NetworkValue:
     """Slopes below 0 that were trained, one for each feature."""
     layer, x = call.layer, b.value(call.layer, xs[0])
-    (slopes,) = b.own_arrays(layer, [(1, x.width) if x.has_steps else (x.width,)])  # shared by all steps
+    shapes = [b.source.shape(path) for path in b.paths(layer).values()]
+    if x.has_steps and any(shape[:1] != (1,) for shape in shapes):
+        b.refuse("has slopes for every step; only those shared by all steps (shared_axes=[1]) are supported")
+    (slopes,) = b.own_arrays(layer, [(1, x.width) if x.has_steps else (x.width,)])
     return b.vectors(Activation("prelu", slopes=slopes.reshape(-1)), x)

@@ -122,7 +122,8 @@ def both_ways(b: KerasBuild, call: KerasCall, xs: list[NetworkValue]) -> list[Ne
     kind, sides = _directions(b, layer)
     paths = list(b.paths(layer).values())
     half = len(paths) // 2
-    forward, backward = (_cell(b, layer, kind, sides[k], paths[k * half :][:half], x.width) for k in range(2))
+    forward = _cell(b, layer, kind, sides[0], paths[:half], x.width)
+    backward = _cell(b, layer, kind, sides[1], paths[half:], x.width)
     returns, sequences = sides[0].boolean("return_state", False), sides[0].boolean("return_sequences", False)
     merge = layer.settings.value.get("merge_mode", "concat")
     if merge is not None:

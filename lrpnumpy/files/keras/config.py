@@ -278,7 +278,7 @@ def _class(layer: Fields) -> str:
         return _OPERATIONS.get(str(function), f"{kind} of {function}"[:80])
     if kind == "Merge":  # the one layer that joined values in Keras 1
         mode = layer.object("config").value.get("mode", "sum")
-        return _JOINS.get(mode, f"Merge by {mode}"[:80])
+        return _JOINS.get(str(mode), f"Merge by {mode}"[:80])
     if isinstance(registered, str) and ">" in registered and not registered.startswith("Keras>"):
         return registered
     if isinstance(module, str) and not module.startswith(("keras", "tf_keras", "tensorflow")):

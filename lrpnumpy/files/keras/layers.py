@@ -283,9 +283,10 @@ def repeat(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
 def reshape(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkValue:
     """Flatten and Reshape: steps as one vector, a vector as steps, or steps regrouped."""
     layer.channels_last()
-    s, target = layer.settings, [-1]
+    s = layer.settings
+    target: Any = [-1]
     if layer.kind == "Reshape":
-        target = s.value.get("target_shape", (s.value.get("newshape") or [None])[1:])
+        target = s.items("newshape")[1:] if s.has("newshape") else s.value.get("target_shape")
     if not isinstance(target, list) or not 1 <= len(target) <= 2 or not all(type(n) is int and n for n in target):
         b.refuse("must have a target_shape of one or two numbers")
     return b.emit("Reshape", b.sees_padding(layer, b.value(layer, x)), shape=[0, *target])
@@ -324,6 +325,8 @@ def up_sampling(b: KerasBuild, layer: KerasLayer, x: NetworkValue) -> NetworkVal
     """Every step several times."""
     size, width = layer.number(layer.settings.first("length", "size"), 2), x.width
     b.refuse_if(size > 64, f"size must be at most 64, it is {size}")
+    if size == 1:
+        return x
     wide = b.vectors(lrp.Concat(), *[x] * size, name=f"{layer.name}_side_by_side")
     return b.vectors(lrp.Reshape(width), wide, steps=x.steps * size)
 

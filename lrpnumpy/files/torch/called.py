@@ -248,8 +248,8 @@ def _probed(module: Any, first: Any, device: Any) -> Iterator[ModuleCall]:
         kinds.append((_likely_first(module, ("NT", "TN", "T")), torch.long, 1, ordinary(embedding.num_embeddings)))
     dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
     keys = ("input_size", "in_features", "in_channels")
-    widths = dict.fromkeys(getattr(part, key, None) for part in module.modules() for key in keys)
-    for size in [size for size in widths if isinstance(size, int)]:
+    widths = [getattr(part, key, None) for part in module.modules() for key in keys]
+    for size in dict.fromkeys(size for size in widths if isinstance(size, int)):
         kinds.append((_likely_first(module, ("NTF", "TNF", "TF", "NFT")), dtype, size, (0, 1)))
         if size == 1:
             kinds.append((("NT",), dtype, size, (0, 1)))
@@ -279,7 +279,7 @@ def unchanged(module: Any) -> Iterator[Any]:
 
     held = [tensor for part in module.modules() for _, tensor in tensors(vars(part))]
     detached = {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf}  # which are not copied
-    copied = copy.deepcopy(module, detached)
+    copied = _copied(module, detached)
     numbers, numpy_numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
@@ -290,3 +290,19 @@ def unchanged(module: Any) -> Iterator[Any]:
     finally:
         random.setstate(numbers)
         np.random.set_state(numpy_numbers)  # noqa: NPY002
+
+
+def _copied(module: Any, known: dict[int, Any]) -> Any:
+    """A copy of a module; attributes that cannot be copied, such as a lock or a file, are those of the module."""
+    try:
+        return copy.deepcopy(module, dict(known))
+    except Exception:
+        shared = dict(known)
+    for part in module.modules():
+        for key, value in vars(part).items():
+            if key not in ("_parameters", "_buffers", "_modules"):
+                try:
+                    copy.deepcopy(value, dict(known))
+                except Exception:
+                    shared[id(value)] = value
+    return copy.deepcopy(module, shared)

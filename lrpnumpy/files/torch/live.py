@@ -117,8 +117,8 @@ def _from_module(module: Any, said: Hints, check: Any) -> Imported:
     if is_quantized or (hasattr(module, "_c") and hasattr(module, "inlined_graph")):
         what = "a quantized module" if is_quantized else "TorchScript"
         raise LrpError(
-            f"from_torch: {what} does not show what it does; pass the torch.nn.Module that it was made from, or load "
-            "the file of that as arrays, lrp.load(path)."
+            f"from_torch: {what} does not show what it does; pass the torch.nn.Module that it was made from, or open "
+            "a file of that module, lrp.load(path)."
         )
     if said.readout is not None and _is_recurrent(module):  # its outputs are states, not scores
         nonlinearity = said.nonlinearity or getattr(module, "nonlinearity", None)

@@ -167,7 +167,7 @@ def _module(source: Source, name: str, shapes: dict[str, tuple[int, ...]], part:
     plain = {"weight"} <= leaves <= trained and shapes.get("bias", weight[:1]) == weight[:1] and not part.foreign
     is_learned = part.kind == "PReLU" or weight == (1,) or _LEARNED.search(name.lower())
     rows = {
-        "prelu": leaves == {"weight"} and vectors and is_learned,
+        "prelu": leaves == {"weight"} and vectors and is_learned and not part.foreign,
         "batchnorm": vectors and moving <= leaves <= moving | trained,
         "layernorm": vectors and (leaves == trained or (leaves == {"weight"} and part.kind == "LayerNorm")),
         "conv": plain and len(weight) == 3 and part.settings.get("padding_mode", "zeros") == "zeros",

@@ -192,7 +192,9 @@ def mapped(function: Callable[[Any, str], Any], value: Any, name: str = "") -> A
         return {key: mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         items = [mapped(function, item, f"{name}.{key}".removeprefix(".")) for key, item in enumerate(value)]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return tuple.__new__(type(value), items)  # a PackedSequence would check the tensors that it is made of
+        return type(value)(items)
     return value
 
 
@@ -253,6 +255,7 @@ class _Recorder:
         """A tensor as a value of the list."""
         if id(tensor) in self.pieces:
             source, axis, start, stop = self.pieces[id(tensor)]
+            self.run.where = "getitem"
             if stop is None:
                 name = self.run.emit("Gather", source, axis=axis, index=start)
             else:

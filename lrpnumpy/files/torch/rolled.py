@@ -41,7 +41,8 @@ def _fail() -> str:
 
 def rolled(run: Recorded, which: str, T: int) -> Recorded:
     """The run with loops of T steps as layers."""
-    run = replace(run, outputs={which: run.outputs[which]}, shapes=dict(run.shapes), arrays=dict(run.arrays))
+    outputs = {which: run.outputs[which]}
+    run = replace(run, outputs=outputs, shapes=dict(run.shapes), arrays=dict(run.arrays), where="")
     while T > 3 and _roll_one(run, which, T):
         pass
     return run
