@@ -371,7 +371,7 @@ class Model(Record):
         """The same model with all arrays in `dtype`, float32 or float64."""
         try:
             kind = np.dtype(dtype)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, SyntaxError):
             kind = np.dtype(object)
         if dtype is None or kind not in FLOATS:  # to NumPy None is float64
             raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")

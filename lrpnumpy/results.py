@@ -65,10 +65,8 @@ class InputColumn:
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one, relevance, features = self.encoded[k], self.relevance, self.features
+        one, relevance, features = self.encoded[k], self.relevance, self.feature_relevance
         values, labels = one.values, one.labels
-        if self.parts:
-            features = self.feature_relevance
         if len(self.encoded) > 1:
             steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
             relevance = relevance[..., steps].copy()
