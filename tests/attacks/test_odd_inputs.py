@@ -197,6 +197,27 @@ def test_names_that_pandas_cannot_hold():
     assert len(lrp.explain_all(model, [X, X], "gradient-x-input").summary().to_frame("feature")) == 3
 
 
+def test_marks_of_steps_are_small_numbers_again():
+    model = lrp.Model(LAYERS, mask_value=0.0)
+    marks = lrp.explain(model, np.vstack([np.zeros((2, 3)), X])).first.marks
+    again = lrp.Explanation.from_json(lrp.explain(model, np.vstack([np.zeros((2, 3)), X])).to_json()).first.marks
+    np.testing.assert_array_equal(again, marks)
+    assert again.dtype == marks.dtype == np.uint8
+
+
+def test_a_warning_says_once_that_a_result_is_meaningless():
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.lstm(rng, 3, 4, size=1.0), nets.dense(rng, 4, 2)])
+    with pytest.warns(lrp.RelevanceWarning, match="lrp-prop is numerically unstable here") as found:
+        lrp.explain_all(model, [1e3 * rng.normal(size=(30, 3)) for _ in range(9)], "lrp-prop")
+    assert str(found[0].message).count("meaningless") == 1
+
+
+def test_groups_of_equal_words_have_both_ends():
+    groups = lrp.explain(WORDS, ["a"] * 200).evidence().experiments.groups
+    assert {*groups} == {'"a" to "a"'}
+
+
 class InAnotherThread(Encoded):
     """An input while whose values are read, another thread puts the relevance of features together."""
 
