@@ -452,6 +452,7 @@ class Explanation:
         """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
             raise LrpError(f"for_class needs an explanation made with target='all', got one of class {self.target}.")
+        c: Any
         names, C = self.classes or (), len(self.scores)
         c = names.index(target) if isinstance(target, str) and target in names else target
         if not checks.is_number(c, int) or not 0 <= c < C:

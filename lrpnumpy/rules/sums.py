@@ -194,7 +194,7 @@ class ZBox(SumRule):
             given = [np.asarray(value) for value in (self.low, self.high)]
             low, high = (one.astype(np.float64) for one in given)
             is_right = all(one.dtype.kind in "fiu" and one.ndim <= 1 and np.isfinite(one).all() for one in given)
-            is_right = is_right and (low <= high).all()
+            is_right = is_right and bool((low <= high).all())
         except (TypeError, ValueError):
             is_right = False
         if not is_right:
