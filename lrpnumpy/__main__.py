@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import difflib
 import os
@@ -15,6 +16,8 @@ from lrpnumpy import interrupt
 from lrpnumpy.checks import printable
 from lrpnumpy.commands import COMMANDS
 from lrpnumpy.files import hints
+
+PLAIN = str.maketrans({"█": "#", "│": "|", "…": "...", "—": "--", "–": "-", "×": "x", "■": "#"})
 
 MAY_BE_EMPTY = {"text", "target", "versus", "reference", "summary", "title"}  # they say themselves what is wrong
 
@@ -73,13 +76,21 @@ def _say(message: str) -> None:
         print(f"lrpnumpy: {printable(hints.as_flags(message))}", file=sys.stderr)
 
 
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal shows in place of characters that it does not have."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(PLAIN)
+    return text.encode("ascii", "replace").decode(), error.end
+
+
 def _check_streams() -> None:
     """Standard output takes every text, also on a terminal of ASCII, and where it is closed."""
+    codecs.register_error("lrpnumpy", _plainer)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the program runs
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(errors="lrpnumpy")
 
 
 def _give_up_output() -> None:

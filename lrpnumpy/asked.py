@@ -102,7 +102,7 @@ def targets(model: Model, target: Any, count: int) -> np.ndarray | str | None:
         return np.array([class_index(model, target, "target")] * count, np.int64)
     if hasattr(target, "to_numpy"):  # a column of a frame
         target = target.to_numpy()
-    if not isinstance(target, (Sequence, np.ndarray)) or np.ndim(target) == 0:
+    if not isinstance(target, (Sequence, np.ndarray)) or getattr(target, "shape", None) == ():
         raise LrpError(f"target must be None, 'all', a class, or one class for each sequence, got {shown(target)}.")
     if len(target) != count:
         raise LrpError(f"target must be one class for each of the {count} sequences, got {len(target)}.")

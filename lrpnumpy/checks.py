@@ -170,7 +170,7 @@ def names(value: Any, what: str, count: int) -> tuple[str, ...] | None:
     if len(value) != count:
         raise LrpError(f"{what} must have {count} names, one for each, got {len(value)}.")
     if len({*value}) < count:
-        raise LrpError(f"{what} must differ from each other, got {Counter(value).most_common(1)[0][0]!r} twice.")
+        raise LrpError(f"{what} must differ from each other, got {shown(Counter(value).most_common(1)[0][0])} twice.")
     return tuple(str(name) for name in value)
 
 
@@ -242,7 +242,8 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
 def position(value: Any, what: str, count: int) -> int:
     """`value` as a position among `count` entries, from 0; -1 is the last."""
     if not -count <= whole(value, what) < count:
-        raise OutOfRange(f"{what} must be less than their count, {count or 'none'}, got {value}.")
+        wanted = f"lie from 0 to {count - 1}" if count else "be that of one, but there are none"
+        raise OutOfRange(f"{what} must {wanted}, got {value}.")
     return int(value) % count
 
 

@@ -232,8 +232,10 @@ def _goal(model: Model, x: Any, target: Any, change: Any) -> Goal:
         return Goal(scores, None, 1, 0, f"another class than {_class(model, predicted)}")
     else:
         wanted = asked.class_index(model, target, "target")
-    if wanted == predicted or (model.outputs == 1 and wanted > 1):
-        raise LrpError(f"target must be another class than the predicted one, got {shown(target)}.")
+    if model.outputs == 1 and wanted != 1 - predicted:
+        raise LrpError(f"target must be {1 - predicted}, as {predicted} is predicted, got {shown(target)}.")
+    if wanted == predicted:
+        raise LrpError(f"target must be another class than the predicted one, got {_class(model, wanted)}.")
     if model.outputs == 1:
         return Goal(scores, None, 2 * wanted - 1, 0, f"the decision {('no', 'yes')[wanted]}")
     return Goal(scores, wanted, 1, 0, f"the class {_class(model, wanted)}")

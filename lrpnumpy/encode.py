@@ -335,9 +335,10 @@ def _form(port: Input, value: Any, where: str) -> tuple[Encoder, Any, str]:
     if is_grid and array.shape[2] < port.size == array.shape[1] * array.shape[2]:
         array = array.reshape(len(array), -1)
     if array.ndim == 1 and array.dtype.kind == "f":
+        also = "; a single sequence is for explain and predict" if where.startswith("sequence ") else ""
         raise LrpError(
-            f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None], "
-            "and a single sequence is for explain and predict."
+            f"{where} must have shape (T, {port.size}), got {array.shape}; one step of {port.size} numbers is x[None]"
+            f"{also}."
         )
     return _vectors, (array, table), where
 

@@ -223,8 +223,8 @@ def _names(plan: InputPlan, part: InputPart, seen: np.ndarray) -> list[str]:
         names = [f"step {name}" for name in names]
     if len(names) == plan.start.size:
         return [*names]
-    ends = [dict.fromkeys((names[a], names[b - 1])) for a, b in zip(plan.start, plan.stop, strict=True)]
-    return [" to ".join(some) for some in ends]
+    ends = [dict.fromkeys((a, b - 1)) for a, b in zip(plan.start, plan.stop, strict=True)]  # which may be the same
+    return [" to ".join(names[k] for k in some) for some in ends]
 
 
 def effects(constants: int, changes: np.ndarray) -> np.ndarray:

@@ -91,8 +91,10 @@ def _when(lag: int, unit: str) -> str:
     """A step by its distance to that of the prediction: "3 days before"."""
     if lag == 0:
         return "now"
-    plural = "s" if abs(lag) > 1 else ""
-    return f"{abs(lag)} {unit}{plural} {'before' if lag > 0 else 'after'}"
+    if abs(lag) > 1:
+        unit += "s"
+    side = "before" if lag > 0 else "after"
+    return f"{abs(lag)} {unit} {side}"
 
 
 def _by_step(e: Explanation) -> tuple[np.ndarray, np.ndarray, list[str]]:

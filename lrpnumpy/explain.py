@@ -344,7 +344,8 @@ def explain_all(
     as_trained(model, (record[model.main].length for record in encoded), "sequence {}")
     phrases = None
     if spans is not None:
-        if not isinstance(spans, Sequence) or len(spans) != len(encoded):
+        is_list = isinstance(spans, (Sequence, np.ndarray)) and getattr(spans, "shape", None) != ()
+        if not is_list or len(spans) != len(encoded):
             raise LrpError(f"spans must be a list of phrases for each of {len(encoded)} sequences, got {shown(spans)}.")
         phrases = list(spans)
     return run(model, encoded, request, target, phrases, threads, progress)
@@ -376,6 +377,7 @@ def compare(
     found = []
     every = [find(method) for method in entries(COMPARED if methods is None else methods, "methods", 1000)]
     for method, own in zip(every, asked.own_options(every, options), strict=True):
-        fits = None if unit == "feature" and method.feature_relevance == "no" else unit
+        leaves_out = isinstance(unit, str) and unit == "feature" and method.feature_relevance == "no"
+        fits = None if leaves_out else unit
         found.append(explain(model, x, method, target, unit=fits, versus=versus, step=step, spans=spans, **own))
     return Comparison(tuple(found))

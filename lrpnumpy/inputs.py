@@ -64,7 +64,8 @@ class Input(Record):
         if isinstance(pad, str) or not isinstance(pad, Sequence) or len(pad) not in (3, 4):
             raise LrpError(f"Input: pad must be (length, side, value), for example (100, 'pre', 0), got {shown(pad)}.")
         length, side, value, cut = [*pad, pad[1]][:4]
-        if whole(length, "Input: length of pad", 1) > MOST_PADDED:  # it would fill the memory at the first input
+        length = whole(length, "Input: length of pad", 1)
+        if length > MOST_PADDED:  # it would fill the memory at the first input
             raise LrpError(f"Input: length of pad must be at most {MOST_PADDED:,}, got {length}.")
         for name in (side, cut):
             one_of(name, "Input: side of pad", ("pre", "post"))

@@ -106,8 +106,10 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
     reason = f"{type(error).__name__}: {error}"
     if name := _raised_by_user(error):
         raise UserCodeError(f"{what}: {name}, which is not part of lrpnumpy, raised {reason}.") from error
-    if isinstance(error, (MemoryError, OSError)):
-        raise LrpError(f"{what} failed, because of memory, a file or a device: {reason}.") from error
+    if isinstance(error, MemoryError):
+        raise LrpError(f"{what} needs more memory than there is; pass less at a time. {error}") from error
+    if isinstance(error, OSError):
+        raise LrpError(f"{what} failed, because of a file or a device: {reason}.") from error
     suspects = [(name, value) for name, value in given.items() if name != "self" and not _is_checked(hints.get(name))]
     suspects.sort(key=lambda suspect: type(suspect[1]).__name__ not in reason)  # the one in the error first
     for frame, _ in reversed([*walk_tb(error.__traceback__)]):  # the innermost that has one of them
@@ -118,7 +120,9 @@ def _find_cause(what: str, error: Exception, given: Mapping[str, Any], hints: Ma
 
 def _is_checked(hint: Any) -> bool:
     """Whether values of this annotation that have passed their check are always right; not every path is."""
-    return hint == "Model" or {*str(hint).split(" | ")} <= PLAIN.keys() - {"os.PathLike[str]"}
+    if not isinstance(hint, str):  # without an annotation
+        return False
+    return hint == "Model" or {*hint.split(" | ")} <= PLAIN.keys() - {"os.PathLike[str]"}
 
 
 def check_plain(what: str, given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception | None = None) -> None:

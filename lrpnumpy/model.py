@@ -372,7 +372,7 @@ class Model(Record):
         """The same model with all arrays in `dtype`, float32 or float64."""
         kind = np.dtype(object)
         if isinstance(dtype, (type, np.dtype)) or (isinstance(dtype, str) and dtype in ("float32", "float64")):
-            with contextlib.suppress(TypeError, ValueError):
+            with contextlib.suppress(TypeError, ValueError, SyntaxError):
                 kind = np.dtype(dtype)
         if kind not in FLOATS:
             raise LrpError(f"astype: dtype must be 'float32' or 'float64', got {shown(dtype)}.")

@@ -96,7 +96,7 @@ def _multipliers(e: Explanation) -> Values:
     keeps, size = (request.keep, *request.method.further), record[model.main].length * model.row_size
     with np.errstate(all="ignore"), compile.on(path_of(model.in_float64, keeps, size)):
         records = PackedRecords(exact, np.zeros(1, np.int64))
-        question = question_of(model.in_float64, request._replace(step=options["step"]), records)
+        question = question_of(model.in_float64, request._replace(step=options.get("step", request.step)), records)
         found = request.method.multipliers(question, np.array([e.target]))
     return {name: np.where(np.isfinite(own), own, 0) for name, own in found.items()}
 

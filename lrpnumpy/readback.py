@@ -138,6 +138,8 @@ def _read(value: Any, row: ResultField, dtype: Any) -> Any:
             array = np.asarray(value)
             if array.dtype.kind not in "iuf":
                 return value
+            if row.kind == "mark" and np.isin(array, MARKS).all():
+                return array.astype(np.uint8)
             with np.errstate(over="ignore"):
                 return array.astype({"number": dtype, "value": float}.get(row.kind, array.dtype))[()]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):  # ragged lists, and what cannot be a date

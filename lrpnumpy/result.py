@@ -193,7 +193,9 @@ class Explanation:
     def __post_init__(self) -> None:
         c: Any
         every_class = isinstance(self.target, str) and self.target == "all"
-        C = getattr(self.scores, "size", 0)  # of a list, such as from JSON, the check tells what is wrong
+        if not isinstance(self.scores, np.ndarray) or self.scores.ndim != 1:  # its length is needed for the others
+            raise LrpError(f"Explanation: scores must be an array of shape (C,), got {checks.shown(self.scores)}.")
+        C = len(self.scores)
         readback.check(self, "Explanation", {"output": C, "target": C} if every_class else {"output": C})
         for name, c, wanted in (("target", self.target, "'all' or a class"), ("versus", self.versus, "a class")):
             is_class = checks.is_number(c, int) and 0 <= c < C
@@ -450,11 +452,13 @@ class Explanation:
         """Of an explanation of all classes, that of the class `target`, by index or name."""
         if self.target != "all":
             raise LrpError(f"for_class needs an explanation made with target='all', got one of class {self.target}.")
-        names, c = self.classes or (), target
-        if isinstance(target, str) and target in names:
-            c = names.index(target)
-        c = checks.position(c, "for_class: target", len(self.scores))
-        return replace(self, target=c, **fields.varying(lambda array: array[c], self))
+        c: Any
+        names, C = self.classes or (), len(self.scores)
+        c = names.index(target) if isinstance(target, str) and target in names else target
+        if not checks.is_number(c, int) or not 0 <= c < C:
+            known = f" or a class name, {', '.join(map(repr, names[:9]))}" if names else ""
+            raise LrpError(f"for_class: target must be a class from 0 to {C - 1}{known}, got {checks.shown(target)}.")
+        return replace(self, target=int(c), **fields.varying(lambda array: array[c], self))
 
     @property
     def each_class(self) -> list[Explanation]:
@@ -511,7 +515,8 @@ class Explanation:
         if isinstance(options.get("through"), Mapping):
             partial["through"] = options["through"]
         for name, value in partial.items():
-            raise LrpError(f"evidence tests complete explanations, this one has {name}={value}; test one without it.")
+            got = f"{name}={checks.shown(value)}"
+            raise LrpError(f"evidence tests complete explanations, this one has {got}; test one without it.")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""

@@ -16,7 +16,7 @@ from lrpnumpy.fields import Record, by_target, taken
 from lrpnumpy.lazy import cached_property
 from lrpnumpy.ledgers import ROWS, AnyLedger, Ledger, ReferenceLedger, by_name
 from lrpnumpy.methods.base import Columns, HiddenRows, Request
-from lrpnumpy.methods.propagated import GAP, TOO_LARGE
+from lrpnumpy.methods.propagated import GAP, MEANINGLESS, TOO_LARGE
 from lrpnumpy.methods.reference import missed_and_huge, unit_of
 from lrpnumpy.model import Model
 from lrpnumpy.protocol import InputRows, Results
@@ -65,10 +65,8 @@ class InputColumn:
 
     def of(self, k: int) -> InputPart:
         """What it received in sequence k; a copy, which does not keep the others in memory."""
-        one, relevance, features = self.encoded[k], self.relevance, self.features
+        one, relevance, features = self.encoded[k], self.relevance, self.feature_relevance
         values, labels = one.values, one.labels
-        if self.parts:
-            features = self.feature_relevance
         if len(self.encoded) > 1:
             steps, every = slice(*self.starts[k : k + 2].tolist()), slice(None)
             relevance = relevance[..., steps].copy()
@@ -353,7 +351,7 @@ class Explanations(Results):
         else:
             return None
         close = "" if versus is None else ", or the two scores are almost equal"
-        return f"numerically unstable here, so the result is meaningless: {what} ({self._settings()}{close})"
+        return f"{MEANINGLESS}{what} ({self._settings()}{close})"
 
     def _missed_and_huge(self) -> tuple[np.ndarray, np.ndarray]:
         """Whether each ledger misses its score, and whether relevance is too large somewhere in the network."""

@@ -118,9 +118,10 @@ def scaler_of(
     columns = [_column(part, known, names) for part in (mean, scale)]
     for name, column in zip(("means", "scales"), columns, strict=True):
         is_single = column.ndim == 0 or (one_for_all and column.shape == (1,))
-        if (
-            (size > MOST_SCALED) if is_single else column.shape != (size,)
-        ):  # a file of a few bytes would fill the memory
+        is_wrong = column.shape != (size,)
+        if is_single:
+            is_wrong = size > MOST_SCALED  # a file of a few bytes would fill the memory
+        if is_wrong:
             got = "a single one" if is_single else f"an array of shape {column.shape}"
             raise LrpError(f"{what} must have {size} {name}, one for each feature, got {got}.")
     mean, scale = (np.broadcast_to(column, size).tolist() for column in columns)

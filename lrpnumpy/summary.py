@@ -78,13 +78,14 @@ class Summary:
             "lag": range(self.mean.shape[1]),
             "feature": [*map(encodable, self.features)],
         }
-        index = pandas.MultiIndex.from_product(axes.values(), names=[*axes])
-        frame = pandas.DataFrame({kind: getattr(self, kind).ravel() for kind in KINDS}, index)
-        if by is not None:
-            frame = frame.groupby(["group", by], sort=False).sum()
+        summed = tuple(k for k, name in enumerate(axes) if by is not None and name not in ("group", by))
+        kept = [name for k, name in enumerate(axes) if k not in summed]
+        # Not summed by pandas: names that differ in characters that it cannot hold are equal there.
+        found = {kind: getattr(self, kind).sum(axis=summed).ravel() for kind in KINDS}
         if by == "feature":
-            frame["error"] = self.error.ravel()
-        return frame.reset_index()
+            found["error"] = self.error.ravel()
+        index = pandas.MultiIndex.from_product([axes[name] for name in kept], names=kept)
+        return pandas.DataFrame(found, index).reset_index()
 
     def to_xarray(self) -> xr.Dataset:
         """A dataset of xarray with the dimensions group, lag and feature."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lrpnumpy.checks import LrpError, entries, one_of, position
+from lrpnumpy.checks import LrpError, entries, is_number, one_of, shown
 from lrpnumpy.result import Explanation
 
 PREDICTED = "predicted"
@@ -42,7 +42,9 @@ def wanted_classes(e: Explanation, target: Any, what: str) -> list[int]:
     if isinstance(target, str):
         return [names.index(one_of(target, f"{what}: target", (*names, PREDICTED)))]
     if target is not None:
-        return [position(target, f"{what}: target", count)]
+        if not is_number(target, int) or not 0 <= target < count:
+            raise LrpError(f"{what}: target must be a class from 0 to {count - 1} or a name, got {shown(target)}.")
+        return [int(target)]
     if count == 2 and not e.is_regression:
         return [1]
     if count > MOST:

@@ -167,12 +167,12 @@ class Windows(Results):
     @door
     def at(self, label: Any) -> Explanation:
         """The explanation of the window whose last step has this `label`, such as "2005-04-03"; or this number."""
-        labels = self.labels
-        if labels is None or is_number(label, int):
+        labels, is_at = self.labels, np.zeros(len(self), bool)
+        if is_number(label, int):
             is_at = self.ends == label
-        else:
+        elif labels is not None and (isinstance(label, str) or not hasattr(label, "__len__")):
             is_at = labels == _like(labels, label)
-        if np.shape(is_at) != self.ends.shape or not is_at.any():
+        if not is_at.any():
             known = self.ends if labels is None else tables.shown(labels)
             raise LrpError(f"at: no window ends at {shown(label)}; pass a last step, from {known[0]} to {known[-1]}.")
         return self[int(np.flatnonzero(is_at)[-1])]

@@ -181,7 +181,8 @@ class Ranking:
         first, claims, poor = names.index(best), [], []
         if points is not None:
             others = [m for m in self.order if m not in self.equal and names[m] != "random"]
-            for other in [m for m in others if points.better[first, m]][:1]:
+            other = next((m for m in others if points.better[first, m]), None)
+            if other is not None:
                 apart, half = points.value[first] - points.value[other], points.apart[first, other]
                 claims.append(f"beats {names[other]} by {apart:.0f} ± {half:.0f} points of removal")
             random = [name for name, low in zip(names, points.low, strict=True) if not low > 0]  # as good as random

@@ -33,7 +33,12 @@ def listed(text: str) -> list[str]:
 def constants_of(text: str) -> list[tuple[str, float]]:
     """Constants on the command line: sr=16000, several with commas between them."""
     pairs = [one.rpartition("=") for one in text.split(",")]
-    return [(name.strip(), float(value)) for name, _, value in pairs]
+    try:
+        return [(name.strip(), float(value)) for name, _, value in pairs]
+    except ValueError:
+        from argparse import ArgumentTypeError  # only a command line needs it
+
+        raise ArgumentTypeError(f"must be NAME=VALUE, such as sr=16000, got {text!r}") from None
 
 
 def hint(text: str, flag: Any = None, metavar: str | None = None) -> Any:

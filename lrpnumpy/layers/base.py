@@ -340,12 +340,12 @@ class Layer(Record):
     def described(self) -> str:
         """One line for `inspect`: sizes, activation, and the settings that are not the defaults."""
         said = [type(self).__name__]
-        if hasattr(type(self), "inputs"):
+        if hasattr(type(self), "inputs") and hasattr(self, "outputs"):
             said.append(f"{self.inputs} to {self.outputs}")
         defaults = {one.name: one.default for one in fields(self)} if is_dataclass(self) else {}
         for name, value in self.settings().items():
             if name == "activation":
-                said.append(value)
+                said.append(str(value))
             elif value != defaults.get(name):
                 said.append(f"{name} {value}")
         return ", ".join(said)

@@ -91,7 +91,7 @@ def checked(layer: Any, names: dict[str, int], paddings: Sequence[str]) -> None:
     padding = layer.padding
     if isinstance(padding, Sequence) and not isinstance(padding, str) and len(padding) == 2:
         layer._set(padding=tuple(whole(steps, f"{kind}: padding", 0) for steps in padding))
-    elif padding not in paddings:
+    elif not isinstance(padding, str) or padding not in paddings:
         listed = ", ".join(map(repr, paddings))
         raise LrpError(
             f"{kind}: padding must be one of {listed}, or a pair of steps (left, right), got {shown(padding)}."

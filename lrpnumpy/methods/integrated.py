@@ -197,13 +197,13 @@ def integrals(line: Line, starts: list[tuple[np.ndarray, Through | None]], count
 
 def has_kinks(layer: Record) -> bool:
     """Whether the slope of a layer may jump: in a maximum, a relu, or an unknown layer."""
-    names = {getattr(layer, field, None) for field in ("activation", "recurrent_activation")} - {None}
-    return (
-        type(layer) not in LAYERS.values()
-        or isinstance(layer, (Max, MaxPool1D))
-        or any(name not in ACTIVATIONS or ACTIVATIONS[name].kinks for name in names)
-        or any(has_kinks(part) for _, part in layer.parts())
-    )
+    if type(layer) not in LAYERS.values() or isinstance(layer, (Max, MaxPool1D)):
+        return True
+    for field in ("activation", "recurrent_activation"):
+        name = getattr(layer, field, None)
+        if name is not None and (name not in ACTIVATIONS or ACTIVATIONS[name].kinks):
+            return True
+    return any(has_kinks(part) for _, part in layer.parts())
 
 
 def _refined(

@@ -21,6 +21,7 @@ from lrpnumpy.rules import GRADIENT, Epsilon, Gamma, ProductRule, Relevance, Rul
 
 TOO_LARGE = 1e6  # times f_c: relevance beyond this is decided by rounding
 GAP = 1e-3  # of |f_c|, or |f_c - f_versus|: how much a ledger may miss
+MEANINGLESS = "numerically unstable here, so the result is meaningless: "  # in front of what is wrong
 GATE_RULES = ("lrp-prop", "lrp-abs", "lrp-half")  # products give relevance to the gate as well
 EPS = 0.001
 PAPERS = {  # of LRP's product rules: what the rule does, and where it was published
@@ -147,7 +148,7 @@ class LRP(Method):
     def _warning(self, problem: str) -> str:
         """The warning for doubtful relevance: rules that give relevance to gates can lose every digit."""
         if self.name in GATE_RULES:
-            return f"{unstable(self.name)}: {problem}."
+            return f"{unstable(self.name)}: {problem.removeprefix(MEANINGLESS)}."
         return super()._warning(problem)
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:

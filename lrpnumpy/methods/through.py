@@ -23,7 +23,8 @@ def checked_through(value: Any, model: Model) -> dict[str, list[int]]:
         name = _named(model, given, "through", [node.name for node in model.network])
         if name in found:
             raise LrpError(f"through: layer {name!r} must occur once, got it twice, also as {given!r}.")
-        if not isinstance(units, (Sequence, np.ndarray)) or isinstance(units, str) or not len(units):
+        is_list = isinstance(units, (Sequence, np.ndarray)) and not isinstance(units, str) and np.iterable(units)
+        if not is_list or not len(units):
             raise LrpError(f"through: units of layer {name!r} must be a list of numbers, got {shown(units)}.")
         numbers = entries(units, f"through: units of layer {name!r}", model.sizes[name].width)
         found[name] = [_unit(model, name, unit, "through") for unit in numbers]

@@ -191,8 +191,10 @@ class ZBox(SumRule):
 
     def __post_init__(self) -> None:
         try:
-            low, high = (np.array(value, np.float64) for value in (self.low, self.high))
-            is_right = max(low.ndim, high.ndim) <= 1 and np.isfinite(high - low).all() and (low <= high).all()
+            given = [np.asarray(value) for value in (self.low, self.high)]
+            low, high = (one.astype(np.float64) for one in given)
+            is_right = all(one.dtype.kind in "fiu" and one.ndim <= 1 and np.isfinite(one).all() for one in given)
+            is_right = is_right and bool((low <= high).all())
         except (TypeError, ValueError):
             is_right = False
         if not is_right:

@@ -151,6 +151,7 @@ WRONG = [
     ("explain --input missing.csv", "lrpnumpy: missing.csv: no such file; pass a .npy file"),
     ("explain good --html .", "html must be a file, got ., which is a folder."),
     ("page x.jsonl o.html", "x.jsonl must be a folder that explain_corpus wrote, got: Not a directory"),
+    ("corpus x.jsonl o --constant sr", "argument --constant: must be NAME=VALUE, such as sr=16000, got 'sr'"),
     ("explain good --eps ²", "argument --eps: invalid float value: '²'"),
     ("explain good --\x1b[31m", r"unrecognized arguments: --\x1b[31m"),
     ("explain good --html=", "html must not be empty"),

@@ -1,12 +1,15 @@
 """Odd inputs and results: taken as they are meant, or refused; never taken for something else."""
 
 import os
+from dataclasses import dataclass, replace
 
 import networks as nets
 import numpy as np
 import pytest
 
 import lrpnumpy as lrp
+from lrpnumpy.encode import Encoded
+from lrpnumpy.results import InputColumn
 
 RNG = np.random.default_rng(0)
 LAYERS = [nets.lstm(RNG, 3, 2), nets.dense(RNG, 2, 2)]
@@ -53,6 +56,26 @@ REFUSED = {
     "masked groups": (lambda: MANY.summary(by=np.ma.masked_array([1, 2], [0, 1])), "by must have no masked entries"),
     "text to overwrite": (lambda: lrp.Output("o", overwrite="no"), "overwrite must be True or False, got 'no'"),
     "complex phrases": (lambda: lrp.explain(NUMBERS, X, spans=np.ones((1, 2), complex)), "spans must be a list"),
+    "targets of targets": (
+        lambda: lrp.explain_all(NUMBERS, [X, X], target=[[0], [0, 1]]), r"target of sequence 0 .* got \[0\]"),
+    "a large range as targets": (
+        lambda: lrp.explain_all(NUMBERS, [X, X], target=range(10**12)), "each of the 2 sequences, got 1000000000000"),
+    "a name twice in an array": (
+        lambda: lrp.Model(LAYERS, features=np.array(["a", "a", "b"])), "features must differ .* got 'a' twice"),
+    "a class before the first": (lambda: EVERY.for_class(-1), "target must be a class from 0 to 1, got -1"),
+    "the name of no class": (lambda: EVERY.for_class("good"), "target must be a class from 0 to 1, got 'good'"),
+    "a class of a picture before the first": (
+        lambda: lrp.plot.bars([EVERY], target=-1), "target must be a class from 0 to 1 or a name, got -1"),
+    "labels of a window": (lambda: WINDOWS.at([*range(3, 5)]), r"no window ends at \[3, 4\]"),
+    "labels of other windows": (lambda: WINDOWS.at([1, 2, 3]), r"no window ends at \[1, 2, 3\]"),
+    "an array as a padding": (
+        lambda: lrp.layers.MaxPool1D(2, padding=np.ones(2, int)), "padding must be .* got an array of int64"),
+    "text as bounds": (lambda: lrp.rules.ZBox("0", "1"), "low and high must each be a number .* got '0' and '1'"),
+    "one number as units": (
+        lambda: lrp.explain(NUMBERS, X, "gradient", through={"0": np.array(1)}), "'0' must be a list of numbers"),
+    "text as a dtype": (lambda: NUMBERS.astype("f4,,"), "dtype must be 'float32' or 'float64', got 'f4,,'"),
+    "an array as a unit": (
+        lambda: lrp.compare(NUMBERS, X, unit=np.ones(2)), "unit must be one of 'step', 'feature', got an array"),
 }  # fmt: skip
 
 
@@ -94,11 +117,13 @@ def test_frames_of_pandas_that_are_unusual():
 
 MANY = lrp.explain_all(NUMBERS, [X, X])
 ONE = MANY[0]
+EVERY = lrp.explain(NUMBERS, X, target="all")
+WINDOWS = lrp.explain_windows(NUMBERS, X, length=4)
 PLACES = {
     "shown": ONE.shown,
     "explanations": MANY.__getitem__,
     "comparison": lrp.compare(NUMBERS, X, ["lrp-all", "gradient"]).__getitem__,
-    "windows": lrp.explain_windows(NUMBERS, X, length=4).__getitem__,
+    "windows": WINDOWS.__getitem__,
 }
 
 
@@ -107,9 +132,9 @@ def test_a_position_that_there_is_not(what):
     """Beyond the end it is an IndexError too, by which Python knows the end of a sequence."""
     get = PLACES[what]
     for position in (99, -99, 10**30):
-        with pytest.raises(lrp.LrpError, match=r"must be (less than|a whole number)"):
+        with pytest.raises(lrp.LrpError, match=r"must (lie from 0 to|be a whole number)"):
             get(position)
-    with pytest.raises(IndexError, match="must be less than"):
+    with pytest.raises(IndexError, match="must lie from 0 to"):
         get(5)
     for position in (None, "1", 1.0, True, [0], np.array([0]), object(), float("nan")):
         with pytest.raises(lrp.LrpError):
@@ -131,6 +156,7 @@ BAD = {
     "inputs must be a dict": {"inputs": np.ones(3)},
     r"inputs must be a dict of name to InputPart": {"inputs": {"x": np.ones(3)}},
     "scores must be an array": {"scores": [1.0, 2.0]},
+    "scores must be an array of shape": {"scores": [1.0, 2.0], "target": "all"},
 }
 
 
@@ -143,6 +169,96 @@ def test_an_explanation_of_ones_own_is_checked(message):
     assert made().step_names[2] == "2"
     with pytest.raises(lrp.LrpError, match=message):
         made(**BAD[message])
+
+
+def test_what_is_only_a_part_is_shown_shortened():
+    e = replace(ONE, options={"parts": "a" * 10_000})
+    with pytest.raises(lrp.LrpError, match="this one has parts='aaa") as error:
+        e.evidence()
+    assert len(str(error.value)) < 1000
+
+
+def test_phrases_in_an_array():
+    spans = [[(0, 2)], [(1, 3)]]
+    few, same = (lrp.explain_all(NUMBERS, [X, X], "cd", spans=some) for some in (spans, np.array(spans)))
+    for one, other in zip(few, same, strict=True):
+        assert str(one.spans) == str(other.spans)
+
+
+def test_one_sequence_is_not_called_a_batch():
+    with pytest.raises(lrp.LrpError, match=r"x must have shape \(T, 3\), got \(3,\); .* is x\[None\]\.$"):
+        lrp.explain(NUMBERS, X[0])
+
+
+def test_names_that_pandas_cannot_hold():
+    """They are equal in a frame, where all rows stay."""
+    pytest.importorskip("pandas")
+    model = lrp.Model(LAYERS, features=["a\ud800", "a\ud801", "b"])
+    assert len(lrp.explain_all(model, [X, X], "gradient-x-input").summary().to_frame("feature")) == 3
+
+
+def test_marks_of_steps_are_small_numbers_again():
+    model = lrp.Model(LAYERS, mask_value=0.0)
+    marks = lrp.explain(model, np.vstack([np.zeros((2, 3)), X])).first.marks
+    again = lrp.Explanation.from_json(lrp.explain(model, np.vstack([np.zeros((2, 3)), X])).to_json()).first.marks
+    np.testing.assert_array_equal(again, marks)
+    assert again.dtype == marks.dtype == np.uint8
+
+
+def test_a_warning_says_once_that_a_result_is_meaningless():
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.lstm(rng, 3, 4, size=1.0), nets.dense(rng, 4, 2)])
+    with pytest.warns(lrp.RelevanceWarning, match="lrp-prop is numerically unstable here") as found:
+        lrp.explain_all(model, [1e3 * rng.normal(size=(30, 3)) for _ in range(9)], "lrp-prop")
+    assert str(found[0].message).count("meaningless") == 1
+
+
+def test_groups_of_equal_words_have_both_ends():
+    groups = lrp.explain(WORDS, ["a"] * 200).evidence().experiments.groups
+    assert {*groups} == {'"a" to "a"'}
+
+
+class InAnotherThread(Encoded):
+    """An input while whose values are read, another thread puts the relevance of features together."""
+
+    @property
+    def values(self):
+        assert COLUMN.feature_relevance is not None
+        return self.x
+
+
+COLUMN = InputColumn([InAnotherThread(None, X, 5)] * 2, None, np.ones(10), None, [(np.arange(10), np.ones((10, 3)))])
+
+
+def test_features_that_another_thread_puts_together_meanwhile():
+    assert COLUMN.of(1).feature_relevance.shape == (5, 3)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Switched(lrp.Layer):
+    """A custom layer whose activation is not the name of a function, and which knows its inputs alone."""
+
+    activation: list
+    by_step = True
+
+    @property
+    def inputs(self):
+        return 2
+
+    def sizes(self, x):
+        return x
+
+    def forward(self, xs, keep):
+        return xs[0], None
+
+    def backward(self, ran, R, how, entry):
+        return [R]
+
+
+def test_a_custom_layer_with_an_odd_activation():
+    model = lrp.Model([LAYERS[0], Switched([1, 2]), LAYERS[1]])
+    assert np.isfinite(lrp.explain(model, X, "integrated-gradients").relevance).all()
+    assert "Switched, [1, 2]" in model.summary()
 
 
 def test_other_results_of_ones_own():

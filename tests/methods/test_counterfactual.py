@@ -146,3 +146,13 @@ def test_the_predicted_class_is_no_target(sentiment):
     text = SENTENCES[0]
     with pytest.raises(lrp.LrpError, match="another class than the predicted"):
         lrp.counterfactual(sentiment, text, int(lrp.predict(sentiment, text).argmax()))
+
+
+def test_the_other_of_two_decisions_is_named():
+    rng = np.random.default_rng(0)
+    model = lrp.Model([nets.lstm(rng, 2, 3), nets.dense(rng, 3, 1)], output="sigmoid")
+    x = rng.normal(size=(4, 2))
+    predicted = int(lrp.predict(model, x)[0] > 0)
+    for target in (predicted, 7):
+        with pytest.raises(lrp.LrpError, match=f"target must be {1 - predicted}, as {predicted} is predicted, got"):
+            lrp.counterfactual(model, x, target)

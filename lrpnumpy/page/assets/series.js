@@ -2,7 +2,7 @@
 
 const SERIES = { features: 24, columns: 400, cells: 4000, row: 34, gap: 6, faint: 0.01 };
 
-// A series in a limited number of columns, as lrpnumpy/show/numbers.py makes it: relevance of neighboring steps summed,
+// A series in a limited number of columns, as map_of in lrpnumpy/show/parts.py makes it: relevance of neighboring steps summed,
 // values averaged; of many features those of most relevance.
 function mapOf(input, relevance, variables, most) {
   const { T, values } = input, D = variables ? input.D : 1, all = variables ?? relevance;
