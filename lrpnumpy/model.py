@@ -23,6 +23,7 @@ from lrpnumpy.scaling import Scaler, scaler_of
 
 READOUTS = ("last", "mean", "max", "last-row", "every")
 OUTPUTS = ("linear", "softmax", "sigmoid")
+FLOAT_NAMES = ("float32", "float64", "float", "single", "double", "f4", "f8", "f", "d")  # NumPy has more that warn
 INPUT = "x"  # name of the input
 READOUT = "readout"  # name of the node of a readout
 UNITS = ":units"  # name of the node that has the scores in the user's units; no other can have it
@@ -371,7 +372,7 @@ class Model(Record):
     def astype(self, dtype: Any) -> Model:
         """The same model with all arrays in `dtype`, float32 or float64."""
         kind = np.dtype(object)
-        if isinstance(dtype, (type, np.dtype)) or (isinstance(dtype, str) and dtype in ("float32", "float64")):
+        if isinstance(dtype, (type, np.dtype)) or (isinstance(dtype, str) and dtype.lstrip("<=") in FLOAT_NAMES):
             with contextlib.suppress(TypeError, ValueError, SyntaxError):
                 kind = np.dtype(dtype)
         if kind not in FLOATS:
