@@ -282,9 +282,11 @@ def _common(port: Input, values: Sequence[Any], where: Sequence[str]) -> list[En
     """
     kinds = {*map(type, values)}
     if port.takes_words and kinds <= {str, list}:
-        if all(one and type(one[0]) is str for one in values):
-            return _words(port, [*map(_spelled, repeat(port), values, where)], where)
-    elif kinds == {np.ndarray} and port.steps and port.embedding is not None:
+        for one in values:
+            if not one or type(one[0]) is not str:
+                return None
+        return _words(port, [*map(_spelled, repeat(port), values, where)], where)
+    if kinds == {np.ndarray} and port.steps and port.embedding is not None:
         if all(array.ndim == 1 and len(array) and array.dtype.kind in "iu" for array in values):
             return _ids(port, values, where)
     elif kinds == {np.ndarray} and port.steps and port.mask_value is None and port.pad is None:
