@@ -253,12 +253,13 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     A duplicate key is an error, and so are too many or too deeply nested lists and objects: a million of them take
     a second. `options` are those of `json.JSONDecoder`.
     """
-    if isinstance(text, (bytes, bytearray)):
-        text = text.decode("utf-8-sig")
-    if not isinstance(text, str):
+    if not isinstance(text, (str, bytes, bytearray)):
         raise ValueError("it is not text")
-    if text.count("[") + text.count("{") > MAX_LISTS:
+    opening: Any = ("[", "{") if isinstance(text, str) else (b"[", b"{")  # before bytes become a text, which is larger
+    if sum(map(text.count, opening)) > MAX_LISTS:
         raise ValueError(f"it has more than {MAX_LISTS:,} lists and objects")
+    if not isinstance(text, str):
+        text = text.decode("utf-8-sig")
     try:
         return json.JSONDecoder(object_pairs_hook=_object, **options).decode(text)
     except RecursionError:

@@ -249,13 +249,20 @@ class MaxPool1D(Pool):
         if how.has_reference:
             weights = how.winning(*ran.both(lambda one: (_seen(one.inputs[0].rows, one.trace.rows).swapaxes(0, 1),)))
             return [ran.trace.spread((R * weights).swapaxes(0, 1))]
-        candidates = padded(x, -np.inf)
+        places = ran.trace.rows.T  # no two windows have the same step at one of their places
+        is_padded = places.size > 0 and places.max() == len(x)
+        candidates = padded(x, -np.inf) if is_padded else x
         R_x = np.zeros_like(candidates)
-        for rows in ran.trace.rows.T:  # no two windows have the same step at one of their places
-            share = R * (candidates.take(rows, axis=0) == y)
-            R_x[rows] += share
-            R = R - share
-        return [R_x[:-1]]
+        for k, rows in enumerate(places):
+            share = R
+            if is_padded or k < len(places) - 1:  # otherwise the last step wins what is left
+                share = R * (candidates.take(rows, axis=0) == y)
+                R = R - share
+            if self.windows.stride < self.size:
+                R_x[rows] += share
+            else:  # each step is in one window
+                R_x[rows] = share
+        return [R_x[: len(x)]]
 
     def split(self, ran: Ran, parts: Sequence[Split], wanted: tuple[str, ...]) -> tuple[Split, ...]:
         """The winner's beta."""
