@@ -81,7 +81,7 @@ faults: $(VENV)/.installed-test  ## kill -9 fifty times, full disks, a read-only
 
 # Without EVERY_CASE: the cases of `make test` have each value of each parameter, and tracing every line is slow.
 coverage: export KERAS_BACKEND := torch
-coverage: WITHOUT := --deselect tests/engine/test_engine.py::test_ctrl_c_stops_cleanly  # coverage waits for a lock of its own
+coverage: WITHOUT := --deselect tests/engine/test_engine.py::test_ctrl_c_stops_cleanly  # coverage deadlocks there
 coverage: $(VENV)/.installed-test $(VENV)/.installed-coverage  ## list the lines of the package that no test runs: at most 4 %, each with a reason (installs torch)
 	$(VENV)/bin/python -m coverage erase
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest -q -n 2 --cov --cov-report= $(WITHOUT)

@@ -255,7 +255,7 @@ class ModuleOrder:
     def example(self, modules: list[Module]) -> list[Module]:
         """Modules in an order that fits, without categories that would be Linears, if possible.
 
-        If not all of them fit, it is the longest chain in the order of the file; none without all recurrent modules.
+        If not all of them fit, it is the longest chain in the order of the file, preferably with all recurrent modules.
         """
         linears = {module.name for module in modules if module.kind == "linear"}
         recurrent = {module.name for module in modules if module.recurrent}
@@ -266,7 +266,8 @@ class ModuleOrder:
             names = {module.name for module in order}
             if recurrent <= names and (names & linears or not linears):
                 return order
-        return []
+        last = chains[-1]  # recurrent modules of which not all fit, with a head
+        return last if linears & {module.name for module in last} else []
 
     def after(
         self, order: list[Module], learned: list[str], bare: list[ModulePart], doubts: list[str]
