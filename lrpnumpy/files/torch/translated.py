@@ -190,10 +190,10 @@ def _attention(
 
 
 def _multi_head(
-    t: Recorded, query: Arg, key: Arg, value: Arg, embed_dim: int, heads: int, W: Any, b: Any, bias_k: Any, bias_v: Any,
-    add_zero: bool, dropout: float, Wo: Arg, bo: Any, key_padding_mask: Any = None, **more: Any
-) -> Sequence[str]:  # fmt: skip
+    t: Recorded, *given: Any, key_padding_mask: Arg | None = None, attn_mask: Arg | None = None, **_: Any
+) -> Sequence[str]:
     """nn.MultiheadAttention; its weights are the second result, which nothing may take."""
+    query, key, value, _size, heads, W, b, bias_k, _bias_v, add_zero, _dropout, Wo, bo, *_more = given
     if W is None or bias_k is not None or add_zero:
         raise Unclear("is supported without kdim, vdim, add_bias_kv and add_zero_attn only")
     if key_padding_mask is not None and _array(key_padding_mask, "a mask").any():
@@ -202,7 +202,7 @@ def _multi_head(
     biases: Any = [None] * 3 if b is None else np.split(b.array, 3)
     bq, bk, bv = biases
     last: Any = None if bo is None else bo.array
-    causal = _is_causal(more.get("attn_mask"))
+    causal = _is_causal(attn_mask)
     layer = MultiHeadAttention(Wq, Wk, Wv, np.asarray(Wo.array), bq, bk, bv, last, heads, causal)
     inputs = [query, value] if key.name == value.name else [query, value, key]
     return [t.result("Attention", *inputs, layer=layer), *_unused(t, query, "gives its weights, which nothing may use")]
