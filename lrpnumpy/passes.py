@@ -108,7 +108,7 @@ def _kernels(model: Model, keeps: Sequence[Keep]) -> list[Kernel]:
 def forward(
     model: Model, inputs: dict[str, Packed], keep: Keep = None, windows: SequenceWindows | None = None
 ) -> Trace:
-    """Scores of a batch, and what `keep` asks for: what a way back needs, or what variants start from.
+    """Scores of a batch, and what `keep` asks for: what the backward pass needs, or what variants start from.
 
     Where the inputs are `windows` of a sequence, recurrent layers start with the states before each window. They are
     further inputs of the layers.

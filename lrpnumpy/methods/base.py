@@ -244,7 +244,7 @@ class Question(NamedTuple):
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
 
     def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Where a way back starts: values (n, C) of the target, less those of the class it is held against.
+        """Where the backward pass starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.
         """
