@@ -243,7 +243,7 @@ class Question(NamedTuple):
         """(n,) step of the explained prediction, where there is one at every step."""
         return None if self.rows is None else self.trace.output.batch.step[self.rows]
 
-    def sent_back(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def first_message(self, values: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Where the backward pass starts: values (n, C) of the target, less those of the class it is held against.
 
         It has the shape of all scores.

@@ -59,7 +59,7 @@ class DeepLIFT(Multiplying):
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`: a forward pass for each reference, a backward pass for each `wanted` target."""
         trace, count = question.trace, question.scores.dtype.type(len(question.request.plan.each))
-        starts = [question.sent_back(np.ones_like(question.scores), targets) for targets in wanted]
+        starts = [question.first_message(np.ones_like(question.scores), targets) for targets in wanted]
         values: list[dict[str, np.ndarray]] = [{} for _ in wanted]
         entries = [new_entry(question) for _ in wanted]
         scores, uncut = np.zeros_like(question.scores), [np.zeros_like(question.scores[:, 0]) for _ in wanted]
@@ -83,7 +83,7 @@ class DeepLIFT(Multiplying):
     def multipliers(self, question: Question, targets: np.ndarray) -> dict[str, np.ndarray]:
         """(R, D) of each input: the mean of its multipliers over the references, of a `question` and its `targets`."""
         trace, count = question.trace, len(question.request.plan.each)
-        start = question.sent_back(np.ones_like(question.scores), targets)
+        start = question.first_message(np.ones_like(question.scores), targets)
         found = {name: np.zeros_like(x.rows) for name, x in trace.inputs.items()}
         for _, _, reference in references_of(question, REFERENCE):
             for name, part in backward(trace, start, DEEPLIFT, reference, through=self.through).inputs.items():

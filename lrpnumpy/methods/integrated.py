@@ -220,7 +220,7 @@ def _refined(
     most. There errors fall like 1 / nodes. A change may be small by chance: so half of the one before counts, too.
     """
     trace, x0, n = question.trace, line.x0, len(question.scores)
-    starts: list[Any] = [(question.sent_back(np.ones_like(question.scores), targets), None) for targets in wanted]
+    starts: list[Any] = [(question.first_message(np.ones_like(question.scores), targets), None) for targets in wanted]
     if method.through is not None:
         starts += [(start, method.through) for start, _ in starts]
     scores = [[question.combined(f, targets) for f in (question.scores, of_reference)] for targets in wanted]

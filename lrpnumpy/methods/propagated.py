@@ -58,14 +58,14 @@ class Gradient(Method):
         """(R, D) of each input: what gradient x input multiplies its values by; of a `question` and its `targets`."""
         if not self.times_input:
             return super().multipliers(question, targets)
-        start = question.sent_back(np.ones_like(question.scores), targets)
+        start = question.first_message(np.ones_like(question.scores), targets)
         return backward(question.trace, start, GRADIENT, through=self.through).inputs
 
     def run(self, question: Question, wanted: list[np.ndarray]) -> list[Columns]:
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""
         out, ones = [], np.ones_like(question.scores)
         for targets in wanted:
-            start = question.sent_back(ones, targets)
+            start = question.first_message(ones, targets)
             values = backward(question.trace, start, GRADIENT, through=self.through).inputs
             for name, x in question.trace.inputs.items():
                 if x.words is None:  # looked-up words come multiplied by their vectors
@@ -155,7 +155,7 @@ class LRP(Method):
         """The answers to a `question`, one backward pass for each of the `wanted` targets."""
         out, trace = [], question.trace
         for targets in wanted:
-            start = question.sent_back(question.scores, targets)
+            start = question.first_message(question.scores, targets)
             passed = backward(trace, start, question.request.plan, hidden=self.hidden, through=self.through)
             columns = question.columns(targets, passed.inputs)
             _close(question, columns, passed.ledger)
@@ -175,7 +175,7 @@ class LRP(Method):
 
         A product of LRP is not kept before it is multiplied by the input, so the input is divided out again.
         """
-        start = question.sent_back(question.scores, targets)
+        start = question.first_message(question.scores, targets)
         passed = backward(question.trace, start, question.request.plan, through=self.through).inputs
         return {name: R / question.trace.inputs[name].rows for name, R in passed.items()}
 

@@ -35,7 +35,7 @@ def how(rule=None, attention=True):
     return rules.Relevance(rules.RULES["all"], rule or rules.Epsilon(EPS), attention)
 
 
-def sent_back(layer, xs, R, propagation):
+def first_message(layer, xs, R, propagation):
     """Messages of a layer to its inputs, and what it keeps (6, n)."""
     (y,), trace = layer.run(xs, propagation, ("",))
     array = np.zeros((Entry.SIZE, xs[0].batch.n), R.dtype)
@@ -51,7 +51,7 @@ def kept(array, s):
 def test_dense_is_the_oracle_s(rng, rule, name, options, dtype):
     layer = lrp.Dense(rng.normal(size=(5, 4)), rng.normal(size=5), "tanh").astype(dtype)
     x, R = Packed(rng.normal(size=(3, 4)).astype(dtype), Batch(np.array([2, 1]))), rng.normal(size=(3, 5)).astype(dtype)
-    (R_x,), array = sent_back(layer, [x], R, how(rule))
+    (R_x,), array = first_message(layer, [x], R, how(rule))
     array, tol = array.astype(float), 1e-12 if dtype == "float64" else 1e-4
     total = np.zeros((3, 2))
     bounds = {key: np.broadcast_to(value, 4) if name == "z-box" else value for key, value in options.items()}
@@ -71,7 +71,7 @@ def test_conv_is_the_oracle_s(rng, rule, name, options, shape):
     x = Packed(rng.normal(size=(12, 4)), batch)
     (y,), _ = layer.run([x], None, ("",))
     R = rng.normal(size=y.rows.shape)
-    (R_x,), array = sent_back(layer, [x], R, how(rule))
+    (R_x,), array = first_message(layer, [x], R, how(rule))
     left, right = shape.get("padding", (0, 0))
     plain = {key: shape.get(key, 1) for key in ("stride", "dilation", "groups")}
     for s in range(2):
@@ -114,14 +114,14 @@ def test_attention_is_the_oracle_s(rng, causal):
     q, v, k = (Packed(rng.normal(size=(7, d)), batch) for d in (3, 5, 3))
     R = rng.normal(size=(7, 5))
     layer = lrp.layers.Attention(0.7, causal)
-    found, array = sent_back(layer, [q, v, k], R, how(attention=False))
+    found, array = first_message(layer, [q, v, k], R, how(attention=False))
     for s in range(len(T)):
         rows = [batch.split(one)[s] for one in (q.rows, k.rows, v.rows, R)]
         R_q, R_k, R_v, stabilizer, attention = oracle.attention_lrp(*rows[:3], 0.7, rows[3], EPS, causal)
         for ours, want in zip(found, (R_q, R_v, R_k), strict=True):
             close(batch.split(ours)[s], want, 1e-12, 10)
         close(array[[Entry.STABILIZER, Entry.ATTENTION], s], [stabilizer, attention], 1e-12, 10)
-    (R_qk, R_v), array = sent_back(layer, [q, k], R[:, :3], how(attention=True))
+    (R_qk, R_v), array = first_message(layer, [q, k], R[:, :3], how(attention=True))
     assert R_qk is None and not array[Entry.ATTENTION].any()
 
 
@@ -129,7 +129,7 @@ def test_heads_are_the_oracle_s(rng):
     W, b, batch = rng.normal(size=(4, 6, 6)), rng.normal(size=(4, 6)), Batch(np.array([4]))
     x, R, d = rng.normal(size=(4, 6)), rng.normal(size=(4, 6)), 3
     layer = lrp.layers.MultiHeadAttention(*W, *b, heads=2)
-    (R_q, R_kv), array = sent_back(layer, [Packed(x, batch), Packed(x, batch)], R, how(attention=False))
+    (R_q, R_kv), array = first_message(layer, [Packed(x, batch), Packed(x, batch)], R, how(attention=False))
     q, k, v = (x @ W[n].T + b[n] for n in range(3))
     joined, weights = np.zeros((4, 6)), []
     for head in (slice(0, 3), slice(3, 6)):
@@ -161,7 +161,7 @@ def test_an_attention_pool_is_the_oracle_s(rng, additive):
     h, R, v, W, b = rng.normal(size=(5, 4)), rng.normal(size=(1, 4)), rng.normal(size=3), *rng.normal(size=(2, 3, 4))
     b = b[:, 0]
     layer = lrp.layers.AttentionPool(v, W, b, 0.3) if additive else lrp.layers.AttentionPool(W[0], c=0.3)
-    (R_h,), array = sent_back(layer, [Packed(h, Batch(np.array([5])))], R, how(attention=False))
+    (R_h,), array = first_message(layer, [Packed(h, Batch(np.array([5])))], R, how(attention=False))
     if additive:
         want, *entries = oracle.pool_lrp(h, v, W, b, 0.3, R[0], EPS)
         close(R_h, want, 1e-12, 10)
@@ -434,5 +434,5 @@ def test_gathered_sums_are_one_matrix(rng):
 
     x, R = Packed(rng.normal(size=(4, 3)), Batch(np.array([4]))), rng.normal(size=(4, 3))
     for rule, _, _ in CASES[:-1]:
-        (R_x,), array = sent_back(Scale(), [x], R, how(rule))
+        (R_x,), array = first_message(Scale(), [x], R, how(rule))
         close(R_x.sum() + kept(array, 0).sum(), R.sum(), 1e-12, 10)
